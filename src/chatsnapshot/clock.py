@@ -1,0 +1,222 @@
+"""Time and ids: ledger clock, RFC 3339 text with six digits, UUIDv7 that never goes back in a process, UUIDv5 by name.
+
+Sources: RFC 9562 (UUID), RFC 3339 (timestamps).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Union
+
+import msgspec
+
+from chatsnapshot.errors import InvalidEvent
+
+__all__ = [
+    "NAMESPACE",
+    "Clock",
+    "Entropy",
+    "foreign_uuid",
+    "idempotent_uuid",
+    "parse_time",
+    "time_text",
+    "timestamp_text",
+    "uuid7",
+    "uuid_bytes",
+    "uuid_text",
+]
+
+Clock = Callable[[], int]
+"""Gives the time in nanoseconds since 1970-01-01 UTC, as :func:`time.time_ns` does."""
+
+Entropy = Callable[[int], bytes]
+"""Gives that many random bytes, as :func:`os.urandom` does."""
+
+NAMESPACE = uuid.UUID("6ba5f2a8-2c0d-5f5e-9d0b-3f1f5a7b4c11")
+"""Name space of the ids that are made from names; part of ledger format 1."""
+
+_UTC = timezone.utc
+_EPOCH = datetime(1970, 1, 1, tzinfo=_UTC)
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+_cached_second = (-1, "")
+
+
+def time_text(nanoseconds: int) -> str:
+    """Write nanoseconds since 1970 UTC as ``YYYY-MM-DDTHH:MM:SS.ffffffZ`` (always 27 characters)."""
+    global _cached_second
+    second, fraction = divmod(nanoseconds // 1000, 1_000_000)
+    known, text = _cached_second
+    if second != known:
+        text = (_EPOCH + timedelta(seconds=second)).isoformat()[:19]
+        _cached_second = (second, text)
+    return f"{text}.{fraction:06d}Z"
+
+
+def timestamp_text(value: object) -> str:
+    """Turn an aware datetime or RFC 3339 text into the 27 characters that are stored.
+
+    Raises :class:`InvalidEvent` for a naive datetime, a text without a zone, or anything else.
+    """
+    if isinstance(value, datetime):
+        if value.tzinfo is None or value.utcoffset() is None:
+            raise InvalidEvent(
+                f"timestamp {value.isoformat()!r} has no time zone; "
+                "use datetime.now(timezone.utc) or add tzinfo",
+                path="timestamp",
+            )
+        moment = value
+    elif isinstance(value, str):
+        moment = _parse(value)
+    else:
+        raise InvalidEvent(
+            f"timestamp must be an aware datetime or RFC 3339 text, not {type(value).__name__}", path="timestamp"
+        )
+    try:
+        return moment.astimezone(_UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    except OverflowError:
+        raise InvalidEvent(
+            f"timestamp {value!s} lies outside the years 1 to 9999 in UTC", path="timestamp"
+        ) from None
+
+
+def parse_time(text: str) -> datetime:
+    """Read an RFC 3339 text as an aware UTC datetime; raises :class:`InvalidEvent`."""
+    return _parse(text).astimezone(_UTC)
+
+
+def _parse(text: str) -> datetime:
+    found = _RFC3339.fullmatch(text.strip())
+    if found is None:
+        raise InvalidEvent(
+            f"timestamp {text!r} is not RFC 3339 with a time zone, as in 2026-11-30T02:26:03.123456Z",
+            path="timestamp",
+        )
+    year, month, day, hour, minute, second, fraction, zone = found.groups()
+    micro = int(((fraction or "") + "000000")[:6])
+    if zone in "Zz":
+        offset = timezone.utc
+    else:
+        away = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+        offset = timezone(-away if zone[0] == "-" else away)
+    leap = second == "60"
+    try:
+        moment = datetime(
+            int(year), int(month), int(day), int(hour), int(minute), 59 if leap else int(second), micro, offset
+        )
+    except ValueError as error:
+        raise InvalidEvent(f"timestamp {text!r} is no real moment: {error}", path="timestamp") from None
+    # A leap second has no place in POSIX time: it is kept as the last microsecond before it.
+    return moment.replace(microsecond=999_999) if leap else moment
+
+
+# --- ids ----------------------------------------------------------------------------------------------------------
+
+
+class _Uuid7:
+    """Makes UUIDv7 with 12 bits of sub-millisecond time (RFC 9562 §6.2 method 3), strictly rising in a process."""
+
+    __slots__ = ("last", "lock", "pool", "used")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.last = 0
+        self.pool = b""
+        self.used = 0
+
+    def take(self, count: int) -> list[bytes]:
+        made: list[bytes] = []
+        with self.lock:
+            now = time.time_ns()
+            stamp = (now // 1_000_000 << 12) | ((now % 1_000_000) * 4096 // 1_000_000)
+            last = self.last
+            need = 8 * count
+            if len(self.pool) - self.used < need:
+                self.pool = os.urandom(max(need, 2048))
+                self.used = 0
+            pool, used = self.pool, self.used
+            for _ in range(count):
+                last = stamp if stamp > last else last + 1
+                tail = int.from_bytes(pool[used : used + 8], "big") >> 2
+                used += 8
+                made.append(
+                    (
+                        ((last >> 12) << 80) | 0x7000_0000_0000_0000_0000 | ((last & 0xFFF) << 64) | (2 << 62) | tail
+                    ).to_bytes(16, "big")
+                )
+            self.used = used
+            self.last = last
+        return made
+
+
+_uuid7 = _Uuid7()
+
+
+def _after_fork_in_child() -> None:
+    global _uuid7
+    _uuid7 = _Uuid7()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def uuid7(count: int = 1) -> list[bytes]:
+    """Make ``count`` new UUIDv7, each 16 bytes, rising inside this process."""
+    return _uuid7.take(count)
+
+
+def uuid_text(raw: bytes) -> str:
+    """Write a 16-byte UUID in its usual 36 characters."""
+    h = raw.hex()
+    return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
+
+
+UuidLike = Union[str, uuid.UUID, bytes]
+
+
+def uuid_bytes(value: object, what: str = "event_id") -> bytes:
+    """Read a UUID given as text (any usual spelling), ``uuid.UUID`` or 16 bytes; raises :class:`InvalidEvent`."""
+    if isinstance(value, uuid.UUID):
+        return value.bytes
+    if isinstance(value, str):
+        if len(value) == 36 and _UUID.fullmatch(value):
+            return bytes.fromhex(value.replace("-", ""))
+        try:
+            return uuid.UUID(value).bytes
+        except ValueError:
+            pass
+    elif isinstance(value, bytes) and len(value) == 16:
+        return value
+    hint = " (an id of your own belongs in idempotency_key=)" if what == "event_id" else ""
+    raise InvalidEvent(f"{what} must be a UUID, not {value!r:.80}{hint}", path=what)
+
+
+def _named(parts: list[str]) -> bytes:
+    digest = bytearray(hashlib.sha1(NAMESPACE.bytes + msgspec.json.encode(parts)).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    return bytes(digest)
+
+
+def idempotent_uuid(correlation_id: str, key: str) -> bytes:
+    """The id of an event recorded with ``idempotency_key``: UUIDv5 of the JSON array [correlation_id, key]."""
+    return _named([correlation_id, key])
+
+
+def foreign_uuid(source: str, foreign_id: str) -> bytes:
+    """The id of an event that has another kind of id elsewhere: UUIDv5 of the JSON array [source, id]."""
+    return _named([source, foreign_id])
