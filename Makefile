@@ -1,0 +1,55 @@
+# Two commands from a fresh clone: `make demo` sets up and runs the main job, `make test` runs the tests.
+.POSIX:
+.PHONY: help demo test check bench test-faults test-runtimes docs serve lock clean
+
+VENV = .venv
+PYTHON =
+SET_UP = sh scripts/environment.sh
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 16
+
+demo: ## set up and run the demonstration: agents, a kill, a recovery, a verification (offline after set-up)
+	@$(SET_UP) $(VENV) demo $(PYTHON)
+	@$(VENV)/bin/chatsnapshot demo
+
+test: ## run the tests in the same environment
+	@$(SET_UP) $(VENV) demo $(PYTHON)
+	@$(SET_UP) $(VENV) test $(PYTHON)
+	$(VENV)/bin/python -m pytest
+
+check: ## lint, format, types and the house rules
+	@$(SET_UP) $(VENV) demo $(PYTHON)
+	@$(SET_UP) $(VENV) test $(PYTHON)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/python -m pytest -q tests/house
+
+bench: ## measure against limits and peers, in an environment of its own
+	@$(SET_UP) .venvs/bench bench $(PYTHON)
+	.venvs/bench/bin/python -m benchmarks
+
+test-faults: ## kill, cut the power, fill the disk
+	@$(SET_UP) $(VENV) demo $(PYTHON)
+	@$(SET_UP) $(VENV) test $(PYTHON)
+	$(VENV)/bin/python -m pytest -m faults
+
+test-runtimes: ## every supported Python, the oldest dependencies, every agent runtime
+	@sh scripts/test-runtimes.sh
+
+docs: ## build the documentation into site/
+	@$(SET_UP) .venvs/docs docs $(PYTHON)
+	.venvs/docs/bin/mkdocs build --strict --quiet
+	@echo "Built: open site/index.html"
+
+serve: ## the HTTP service
+	@echo "The HTTP service is not part of this version. Look into a ledger with: $(VENV)/bin/chatsnapshot runs" >&2
+	@exit 1
+
+lock: ## write the hashed locks anew from pyproject.toml
+	@$(SET_UP) .venvs/lock lock $(PYTHON)
+	.venvs/lock/bin/python scripts/lock.py
+
+clean: ## remove environments and everything built
+	rm -rf .venv .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
