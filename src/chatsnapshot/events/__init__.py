@@ -1,0 +1,1 @@
+"""What events mean: the catalogue of types and the one reader of their payloads' plain forms."""
