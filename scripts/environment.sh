@@ -25,10 +25,10 @@ key=$(cat pyproject.toml scripts/environment.sh ${lock:+"$lock"} | cksum)
 
 if [ -n "$lock" ]; then
     echo "Installing $lock into $folder"
-    "$folder/bin/python" -m pip install --quiet --require-hashes -r "$lock"
+    "$folder/bin/python" -m pip install -qq --require-hashes -r "$lock"
     case $set_name in
         docs | lock) ;; # these only read the tree
-        *) "$folder/bin/python" -m pip install --quiet --no-deps --no-build-isolation -e . ;;
+        *) "$folder/bin/python" -m pip install -qq --no-deps --no-build-isolation -e . ;;
     esac
 else
     case $set_name in
@@ -38,6 +38,6 @@ else
         *) echo "There is no requirements/$set_name.txt." >&2; exit 1 ;;
     esac
     echo "No lock for $tag: installing the ranges of pyproject.toml [$extras] into $folder"
-    "$folder/bin/python" -m pip install --quiet -e ".[$extras]"
+    "$folder/bin/python" -m pip install -qq -e ".[$extras]"
 fi
 echo "$key" >"$stamp"

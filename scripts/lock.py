@@ -1,7 +1,7 @@
 """Write the hashed locks in requirements/ from the ranges in pyproject.toml (run by `make lock`).
 
-A lock holds names, versions and hashes, for every platform that is supported, and nothing about where the files come
-from. Needs Python 3.11 or newer and uv; the Pythons that are locked for need not be there.
+A lock holds names, versions and hashes, for every platform that is supported, and nothing about where the
+files come from. Needs Python 3.11 or newer and uv; the Pythons that are locked for need not be there.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def main() -> None:
         write(folder / "demo.txt", demo_lock)
         write(folder / "test.txt", resolve(test, python, constraints=demo_lock))
 
-    lowest = [line for line in resolve(core, "3.10", "--resolution", "lowest-direct", "--no-deps").splitlines()]
-    pins = [line.split(" \\")[0] for line in lowest if "==" in line]
+    lowest = resolve(core, "3.10", "--resolution", "lowest-direct", "--no-deps")
+    pins = re.findall(r"^[\w.-]+==[^\s;]+", lowest, re.MULTILINE)
     write(FOLDER / "lowest.txt", resolve([*test, *pins], "3.10"))
 
     write(FOLDER / "bench.txt", resolve([*base, *extras["bench"]]))
@@ -52,15 +52,25 @@ def main() -> None:
         write(inputs.with_suffix(".txt"), resolve([*tools, *needs], python))
 
 
-def resolve(needs: list[str], python: str | None = None, *options: str, constraints: str | None = None) -> str:
+def resolve(
+    needs: list[str], python: str | None = None, *options: str, constraints: str | None = None
+) -> str:
     """Return pinned and hashed requirements for one Python version, or for every one where none is named."""
     versions = f"python_version == '{python}'" if python else f"python_version >= '{PYTHONS[0]}'"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        scope = f"environments = [\"{versions} and {PLATFORMS}\"]"
+        scope = f'environments = ["{versions} and {PLATFORMS}"]'
         (folder / "pyproject.toml").write_text(f"[project]\nname = 'x'\nversion = '0'\n[tool.uv]\n{scope}\n")
         (folder / "needs.in").write_text("\n".join(needs) + "\n")
-        command = ["uv", "pip", "compile", "needs.in", "--universal", "--python-version", python or PYTHONS[0]]
+        command = [
+            "uv",
+            "pip",
+            "compile",
+            "needs.in",
+            "--universal",
+            "--python-version",
+            python or PYTHONS[0],
+        ]
         command += ["--generate-hashes", "--no-header", "--no-annotate", "--quiet", *options]
         if constraints is not None:
             (folder / "constraints.txt").write_text(constraints)

@@ -1,0 +1,63 @@
+"""What every test may rely on: the hypothesis profile, one printed seed, the rule for what is missing."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+IN_CI = os.environ.get("CI") == "true"
+SEED = int(os.environ.get("CHATSNAPSHOT_TEST_SEED") or random.SystemRandom().randrange(2**32))
+
+# In CI a property test draws the same examples each time: a failure belongs to the change it is shown on.
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, database=None)
+hypothesis.settings.register_profile("laptop", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("ci" if IN_CI else "laptop")
+
+
+def pytest_report_header() -> str:
+    """Print what is needed to repeat this run."""
+    profile = "ci" if IN_CI else "laptop"
+    return f"chatsnapshot: CHATSNAPSHOT_TEST_SEED={SEED}, hypothesis profile {profile}"
+
+
+@pytest.fixture(autouse=True)
+def no_ledger_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test never opens the ledger that the person who runs it has set as a default."""
+    monkeypatch.delenv("CHATSNAPSHOT_LEDGER", raising=False)
+
+
+@pytest.fixture
+def seeded(request: pytest.FixtureRequest) -> random.Random:
+    """Chance that the printed seed repeats, independent of which other tests run."""
+    return random.Random(f"{SEED} {request.node.nodeid}")
+
+
+@pytest.fixture
+def require() -> Callable[[object, str], None]:
+    """``require(found, "a PostgreSQL server (start one with ...)")``: go on where `found` is true.
+
+    Otherwise the test fails in CI, where nothing may be missing, and is skipped with the reason elsewhere.
+    """
+
+    def check(found: object, what: str) -> None:
+        if found:
+            return
+        if IN_CI:
+            pytest.fail(f"missing in CI: {what}")
+        pytest.skip(f"missing here: {what}")
+
+    return check
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The folder of real input files beside the project; what needs it is skipped where it is absent."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("no real input files beside the project (../shared/data)")
+    return folder
