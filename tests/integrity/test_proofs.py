@@ -13,6 +13,7 @@ from chatsnapshot.integrity import (
     consistency_proof,
     inclusion_proof,
     leaf_hash,
+    node_hash,
     node_reader,
     root,
     subtree_root,
@@ -117,6 +118,23 @@ def test_a_damaged_inclusion_proof_proves_nothing():
             assert not verify_inclusion(leaf, size, size, proof, top)
             if index + 1 < size:
                 assert not verify_inclusion(leaf, index + 1, size, proof, top)
+
+
+def test_a_path_that_is_too_short_or_too_long_for_the_size_proves_nothing_even_when_it_hashes_to_the_root():
+    leaf, other = LEAVES[:2]
+    assert verify_inclusion(leaf, 0, 2, [other], ROOTS[2])
+    assert not verify_inclusion(leaf, 0, 3, [other], ROOTS[2])
+    assert not verify_inclusion(other, 0, 1, [leaf], ROOTS[2])
+    # From size 2 to 3 the proof is [leaf 2]; to size 5 it would need one hash more, to size 2 one less.
+    assert verify_consistency(2, ROOTS[2], 3, ROOTS[3], [LEAVES[2]])
+    assert not verify_consistency(2, ROOTS[2], 5, ROOTS[3], [LEAVES[2]])
+    # From 3 to 4 two hashes follow the first; a third would put both trees under one more node.
+    left, c, d = LEAVES[:3]
+    three, four = node_hash(left, c), node_hash(left, node_hash(c, d))
+    assert verify_consistency(3, three, 4, four, [c, d, left])
+    above = LEAVES[9]
+    three, four = node_hash(above, three), node_hash(above, four)
+    assert not verify_consistency(3, three, 4, four, [c, d, left, above])
 
 
 def test_a_damaged_consistency_proof_proves_nothing():
