@@ -36,6 +36,7 @@ PUBLIC = [
     "StoreUnavailable",
     "open",
 ]
+CORE = {"apsw", "chatsnapshot", "click", "msgspec"}
 NOT_AT_IMPORT = [
     *[
         "ag2",
@@ -105,3 +106,26 @@ def test_an_error_class_is_reached_without_a_driver() -> None:
     after = loaded_by("import chatsnapshot\nchatsnapshot.StoreFull")
     assert "chatsnapshot.errors" in after
     assert after.isdisjoint({"apsw", "asyncio", "msgspec", "sqlite3"})
+
+
+def test_every_module_imports_with_the_core_alone_or_names_the_extra(sources: dict[str, Path]) -> None:
+    """All that is neither ours, nor the core's, nor of the standard library is made unimportable first."""
+    code = f"""
+import importlib, sys
+
+class OnlyTheCore:
+    def find_spec(self, name, path=None, target=None):
+        first = name.partition(".")[0]
+        if first not in {sorted(CORE)!r} and first not in sys.stdlib_module_names:
+            raise ModuleNotFoundError(f"No module named {{first!r}} (only the core is installed)", name=first)
+
+sys.meta_path.insert(0, OnlyTheCore())
+for name in {[name for name in sources if not name.endswith("__main__")]!r}:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        if type(error).__name__ != "MissingExtra":
+            print(name, type(error).__name__, error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
