@@ -1,0 +1,1 @@
+"""The command line: ``chatsnapshot COMMAND``. Each command is a module, imported when it is used."""

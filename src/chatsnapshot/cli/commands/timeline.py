@@ -1,0 +1,45 @@
+"""``chatsnapshot timeline``: what happened in a run, entry by entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from chatsnapshot.cli.lookup import correlation_of
+from chatsnapshot.cli.opening import open_to_read
+from chatsnapshot.cli.options import Until, json_option, last_option, ledger_option, until_option
+from chatsnapshot.cli.terminal import Terminal
+from chatsnapshot.cli.timetable import timetable
+
+if TYPE_CHECKING:
+    from chatsnapshot.projections.shapes import Timeline
+
+
+@click.command("timeline")
+@click.argument("run")
+@click.option("--children/--no-children", default=True, help="With child runs, indented. [default: with]")
+@last_option("entries")
+@until_option
+@json_option("the timeline as a JSON object")
+@ledger_option
+def command(run: str, children: bool, last: int | None, until: Until, as_json: bool) -> None:
+    """Show what happened in a run, when and for how long.
+
+    RUN is a run or correlation id. Times count from the first entry; a duration stands where a call, task,
+    question or run ends; one that did not end is open.
+    """
+    from chatsnapshot.projections.views import view
+
+    with open_to_read() as ledger:
+        found: Timeline = view(
+            ledger, "timeline", correlation_of(ledger, run), until=until, children=children
+        )
+    earlier = max(0, len(found.items) - last) if last else 0
+    shown = msgspec.structs.replace(found, items=found.items[earlier:])
+    out = Terminal.stdout()
+    if as_json:
+        out.json_line(msgspec.json.encode(shown))
+        return
+    timetable(out, shown, earlier=earlier)

@@ -1,0 +1,67 @@
+"""The ``chatsnapshot`` command: its options and the table of its commands."""
+
+from __future__ import annotations
+
+import click
+
+from chatsnapshot import __version__
+from chatsnapshot.cli.lazy import LazyGroup
+from chatsnapshot.cli.options import ledger_option
+
+__all__ = ["cli", "main"]
+
+_HOME = "chatsnapshot.cli.commands."
+
+SECTIONS = {
+    "Record": {
+        "record": (_HOME + "record", "Record one event."),
+        "demo": (_HOME + "demo", "Record a small multi-agent run, with a crash in it, and show it."),
+    },
+    "Look": {
+        "runs": (_HOME + "runs", "List the runs, children under their parents."),
+        "show": (_HOME + "show", "Show one run, or one event."),
+        "timeline": (_HOME + "timeline", "Show what happened in a run, when and for how long."),
+        "transcript": (_HOME + "transcript", "Print the conversation of a run."),
+        "replay": (_HOME + "replay", "Play the events of a run again, in their order."),
+        "tail": (_HOME + "tail", "Follow events as they are recorded."),
+    },
+    "Check": {
+        "verify": (_HOME + "verify", "Check that nothing was changed, lost or reordered."),
+        "stats": (_HOME + "stats", "Count events and bytes, by correlation and type."),
+    },
+}
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"chatsnapshot {__version__}")
+        ctx.exit()
+
+
+@click.command(
+    cls=LazyGroup,
+    sections=SECTIONS,
+    subcommand_metavar="COMMAND …",
+    no_args_is_help=False,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@ledger_option
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Print the version."
+)
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """A durable ledger of what agents, tools and the systems around them did.
+
+    Record events, then look at the history: runs, timelines, transcripts, replay. Everything is derived
+    from the ledger; nothing in it is ever changed.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.exit(1)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    cli.main()

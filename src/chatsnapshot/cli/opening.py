@@ -1,0 +1,35 @@
+"""Opening the ledger of a command: only commands that record make one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chatsnapshot.cli.failures import NoLedger
+from chatsnapshot.cli.options import ledger_url, shown_url
+from chatsnapshot.errors import NotFound
+
+if TYPE_CHECKING:
+    from chatsnapshot.ledger import Ledger
+
+__all__ = ["open_to_read", "open_to_write"]
+
+
+def open_to_read() -> Ledger:
+    """The ledger, read-only; raises :class:`NoLedger` when there is none. Use with ``with``."""
+    import chatsnapshot
+
+    url = ledger_url()
+    try:
+        return chatsnapshot.open(url, create=False, read_only=True)
+    except NotFound:
+        raise NoLedger(
+            f"no ledger at {shown_url(url)}; name another with --ledger or CHATSNAPSHOT_LEDGER, "
+            "or make one with 'chatsnapshot demo' or 'chatsnapshot record'"
+        ) from None
+
+
+def open_to_write() -> Ledger:
+    """The ledger, made when there is none. Use with ``with``."""
+    import chatsnapshot
+
+    return chatsnapshot.open(ledger_url())
