@@ -114,9 +114,9 @@ class Tree:
         """The tree of a stored head.
 
         ``frontier`` is as :meth:`head` gave it, ``leaves`` are the last ``size % 256`` leaf hashes in order.
-        ``read_tile`` gives full tiles back. It is asked only while :meth:`extend` fills a tile of a higher level
-        (once in 65,536 leaves), for tiles that an earlier ``extend`` returned. The tree and its copies keep it:
-        it must not hold a connection that may be closed, or left behind in a fork.
+        ``read_tile`` gives full tiles back. It is asked only while :meth:`extend` fills a tile of a higher
+        level (once in 65,536 leaves), for tiles that an earlier ``extend`` returned. The tree and its copies
+        keep it: it must not hold a connection that may be closed, or left behind in a fork.
         Raises :class:`Corrupt` when frontier and leaves do not belong to ``size`` or to each other.
         """
         tree = cls()
