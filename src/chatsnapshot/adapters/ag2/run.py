@@ -1,0 +1,127 @@
+"""One run as it is being recorded: its ids, and which event is the cause of the next."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from chatsnapshot.adapters.policy import Event, new_event
+from chatsnapshot.clock import uuid7, uuid_text
+
+__all__ = ["CURRENT", "Place", "Run", "forget", "open_run", "remember", "root_of"]
+
+
+class Run:
+    """A run between its first and its last event.
+
+    Causes: a result's is its call, a call's the message that asked for it, an answer's its question, a
+    model call's what it answers; otherwise the event before it in this run.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Any,
+        correlation_id: str,
+        agent: str,
+        parent: Place | None = None,
+    ) -> None:
+        self.ledger = ledger
+        self.run_id = uuid_text(uuid7()[0])
+        self.correlation_id = correlation_id
+        self.agent = agent
+        self.parent = parent
+        self.last: str | None = None
+        """The event recorded last."""
+        self.calls: dict[str, str] = {}
+        """Tool call id to the event of the call."""
+        self.results: list[str] = []
+        """Tool results that the next model call answers."""
+        self.answered: set[str] = set()
+        """Ids of the tool calls and questions that have a result or an answer."""
+        self.approvals: set[str] = set()
+        """Ids of the questions that ask for an approval."""
+        self.questions: dict[str, str] = {}
+        """Question id to the event of the question; an answered one is gone."""
+        self.tasks: dict[str, str] = {}
+        """Task id to the event of its start."""
+        self.asked_by: str | None = None
+        """The message whose tool calls are being made."""
+        self.replying: str | None = None
+        """The model call whose response has not been seen yet."""
+        self.usage_seen = 0
+        """Model calls recorded whose usage event is still to come."""
+        self.attempt = 1
+
+    def event(
+        self,
+        event_type: str,
+        payload: Mapping[str, Any],
+        *,
+        cause: str | None = None,
+        links: list[str] | None = None,
+        attributes: dict[str, Any] | None = None,
+    ) -> Event:
+        """An event of this run, which becomes its last."""
+        known = dict(attributes or {})
+        if links:
+            known["links"] = links
+        made = new_event(
+            event_type,
+            {"run_id": self.run_id, "agent": self.agent, **payload},
+            correlation_id=self.correlation_id,
+            causation_id=cause if cause is not None else self.last,
+            source={"origin": _origin(event_type), "runtime": "ag2", "name": self.agent},
+            attributes=known or None,
+        )
+        self.last = made["event_id"]
+        return made
+
+    def model_causes(self) -> tuple[str | None, list[str]]:
+        """What a model call answers: the last tool result, linked with those beside it, or the last event."""
+        if not self.results:
+            return self.last, []
+        return self.results[-1], self.results[:-1]
+
+
+class Place(NamedTuple):
+    """Where code runs: inside this run, because of this event."""
+
+    run: Run
+    cause: str | None
+
+
+CURRENT: ContextVar[Place | None] = ContextVar("chatsnapshot_ag2_place", default=None)
+"""The tool call that is being executed; an agent that is asked inside it is a child run."""
+
+_open: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
+
+
+def remember(stream_id: str, run: Run) -> None:
+    """Say that ``run`` records the turn on this stream."""
+    _open[stream_id] = run
+
+
+def forget(stream_id: str, run: Run) -> None:
+    """Say that the turn on this stream is over."""
+    if _open.get(stream_id) is run:
+        del _open[stream_id]
+
+
+def open_run(stream_id: str) -> Run | None:
+    """The run that records the turn on this stream, if any."""
+    return _open.get(stream_id)
+
+
+def root_of(context_type: type) -> str:
+    """The module that AG2 is imported as: ``ag2`` or ``autogen.beta``."""
+    for kind in context_type.__mro__:
+        if kind.__name__ == "ConversationContext":
+            return kind.__module__.rpartition(".")[0]
+    raise TypeError(f"{context_type.__qualname__} is no context of AG2 1.x")
+
+
+def _origin(event_type: str) -> str:
+    return "system" if event_type.startswith("system.") else "agent"

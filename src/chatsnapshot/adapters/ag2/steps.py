@@ -1,0 +1,210 @@
+"""The steps of a turn: an event of the stream, a model call or an end, as events of the run with causes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from chatsnapshot.adapters.ag2 import streamed
+from chatsnapshot.adapters.ag2.events import map_event, normalize
+from chatsnapshot.adapters.ag2.run import CURRENT, Run
+from chatsnapshot.adapters.plain import describe_error, plain
+from chatsnapshot.adapters.policy import Event
+
+__all__ = ["completed", "ended_by", "model_call", "seen"]
+
+_CONFIG_KEY = "__ag2_model_config__"
+_PASSING_KEPT = frozenset({"CompactionCompleted", "CompactionFailed", "AggregationFailed", "EventLogFailed"})
+"""Events that AG2 does not store but that say that its history was, or was not, rewritten."""
+
+
+def seen(run: Run | None, event: Any, context: Any) -> list[Event]:
+    """What to record for one event of the stream: nothing, one event, or tool results that had no event."""
+    names = streamed.kinds(event)
+    if run is None or (streamed.is_transient(event) and not _PASSING_KEPT.intersection(names)):
+        return []
+    for name in names:
+        if name in _KINDS:
+            return _KINDS[name](run, event, context)
+    return [run.event(map_event(event), normalize(event))]
+
+
+def _plain_event(run: Run, event: Any, cause: str | None = None, **more: Any) -> Event:
+    return run.event(map_event(event), normalize(event), cause=cause, **more)
+
+
+def _nothing(run: Run, event: Any, context: Any) -> list[Event]:
+    return []
+
+
+def _request(run: Run, event: Any, context: Any) -> list[Event]:
+    run.results.clear()
+    return [_plain_event(run, event)]
+
+
+def _response(run: Run, event: Any, context: Any) -> list[Event]:
+    answered = run.results[-1] if run.results else None
+    payload = {**normalize(event), "name": run.agent}
+    made = run.event(map_event(event), payload, cause=run.replying or answered)
+    run.replying, run.asked_by = None, run.last
+    run.results.clear()
+    return [made]
+
+
+def _call(run: Run, event: Any, context: Any) -> list[Event]:
+    made = _plain_event(run, event, cause=run.asked_by)
+    run.calls[event.id] = made["event_id"]
+    return [made]
+
+
+def _result(run: Run, event: Any, context: Any) -> list[Event]:
+    made = _plain_event(run, event, cause=run.calls.get(event.parent_id))
+    run.answered.add(event.parent_id)
+    run.results.append(made["event_id"])
+    return [made]
+
+
+def _results(run: Run, event: Any, context: Any) -> list[Event]:
+    """The container repeats results that had events of their own; those that had none are recorded from it.
+
+    A turn that was resumed with the results of an earlier run has no calls here: they are its input.
+    """
+    if any(result.parent_id in run.calls for result in event.results):
+        return [
+            made
+            for one in event.results
+            if one.parent_id not in run.answered
+            for made in _result(run, one, context)
+        ]
+    return [_plain_event(run, event)]
+
+
+def _usage(run: Run, event: Any, context: Any) -> list[Event]:
+    if event.kind == "model_call" and run.usage_seen:
+        run.usage_seen -= 1
+        return []
+    return [_plain_event(run, event)]
+
+
+def _question(run: Run, event: Any, context: Any) -> list[Event]:
+    if event.id in run.questions:
+        return []
+    made = _plain_event(run, event, cause=_asking(run, event, context))
+    run.questions[event.id] = made["event_id"]
+    if made["payload"].get("kind") == "approval":
+        run.approvals.add(event.id)
+    return [made]
+
+
+def _asking(run: Run, event: Any, context: Any) -> str | None:
+    """The tool call inside which something happens."""
+    place = CURRENT.get()
+    if place is not None and place.run is run:
+        return place.cause
+    call_id = getattr(event, "tool_call_id", None) or getattr(context, "tool_call_id", None)
+    return run.calls.get(call_id) if call_id else None
+
+
+def _answer(run: Run, event: Any, context: Any) -> list[Event]:
+    question = run.questions.pop(event.parent_id, None)
+    if question is None and event.parent_id in run.answered:
+        return []
+    run.answered.add(event.parent_id)
+    if event.parent_id not in run.approvals:
+        return [_plain_event(run, event, cause=question)]
+    decision = streamed.approval_of(event.content)
+    payload = {**normalize(event), "decision": decision}
+    return [run.event(map_event(event), payload, cause=question, attributes={"outcome": decision})]
+
+
+def _task_started(run: Run, event: Any, context: Any) -> list[Event]:
+    call_id = getattr(event, "parent_tool_call_id", None)
+    made = _plain_event(run, event, cause=run.calls.get(call_id or "") or _asking(run, event, context))
+    run.tasks[event.task_id] = made["event_id"]
+    return [made]
+
+
+def _task_ended(run: Run, event: Any, context: Any) -> list[Event]:
+    return [_plain_event(run, event, cause=run.tasks.pop(event.task_id, None))]
+
+
+_KINDS: dict[str, Callable[[Run, Any, Any], list[Event]]] = {
+    "ToolCallsEvent": _nothing,
+    "ModelRequest": _request,
+    "ModelResponse": _response,
+    "ToolCallEvent": _call,
+    "ToolResultEvent": _result,
+    "ToolResultsEvent": _results,
+    "UsageEvent": _usage,
+    "HumanInputRequest": _question,
+    "HumanMessage": _answer,
+    "TaskStarted": _task_started,
+    "TaskCompleted": _task_ended,
+    "TaskFailed": _task_ended,
+    "TaskExpired": _task_ended,
+    "TaskCancelled": _task_ended,
+}
+
+
+def model_call(
+    run: Run,
+    context: Any,
+    started_at: str,
+    duration_ns: int,
+    *,
+    response: Any = None,
+    error: BaseException | None = None,
+) -> list[Event]:
+    """A call of the model, with its response or its failure."""
+    config = context.dependencies.get(_CONFIG_KEY)
+    payload = {
+        "model": getattr(response, "model", None) or _setting(config, "model"),
+        "provider": getattr(response, "provider", None) or _setting(config, "provider"),
+        "started_at": started_at,
+        "duration_ns": duration_ns,
+        "attempt": run.attempt,
+        "usage": streamed.usage_of(response.usage) if response is not None else None,
+        "finish_reason": getattr(response, "finish_reason", None),
+        "response_id": getattr(response, "response_id", None),
+        "error": describe_error(error) if error is not None else None,
+    }
+    cause, links = run.model_causes()
+    made = run.event(
+        "execution.model_call",
+        {key: value for key, value in payload.items() if value is not None},
+        cause=cause,
+        links=links,
+    )
+    if error is None:
+        run.attempt = 1
+        run.replying = made["event_id"]
+        run.usage_seen += bool(response.usage)
+    else:
+        run.attempt += 1
+    return [made]
+
+
+def _setting(config: Any, name: str) -> str | None:
+    try:
+        value = getattr(config, name, None)
+    except Exception:
+        return None
+    value = getattr(value, "value", value)
+    return value if isinstance(value, str) else None
+
+
+def completed(run: Run, reply: Any, context: Any) -> Event:
+    """The end of a turn that gave a reply."""
+    payload = {
+        "status": "ok",
+        "output": getattr(reply, "content", None),
+        "variables": plain(context.variables),
+    }
+    return run.event("execution.run_completed", {key: value for key, value in payload.items() if value})
+
+
+def ended_by(run: Run, error: BaseException) -> Event:
+    """The end of a turn that raised: failed, or cancelled when it was stopped from outside."""
+    if isinstance(error, Exception):
+        return run.event("execution.run_failed", {"error": describe_error(error)})
+    return run.event("execution.run_cancelled", {"reason": type(error).__name__})

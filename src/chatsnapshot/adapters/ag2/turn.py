@@ -1,0 +1,159 @@
+"""One turn of an AG2 1.x agent: the hooks that AG2 calls and the tap on its stream."""
+
+from __future__ import annotations
+
+import importlib
+import time
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from chatsnapshot.adapters.ag2 import steps
+from chatsnapshot.adapters.ag2.run import CURRENT, Place, Run, forget, open_run, remember, root_of
+from chatsnapshot.adapters.plain import describe_error
+from chatsnapshot.adapters.policy import Event
+from chatsnapshot.clock import time_text
+
+if TYPE_CHECKING:
+    from chatsnapshot.adapters.ag2.recorder import AG2Recorder
+
+__all__ = ["Turn"]
+
+
+class Turn:
+    """Records one turn; mixed with AG2's ``BaseMiddleware``, one instance a turn.
+
+    The tap interrupts: it sees every event before all others do, also those that a hook swallows, and hands
+    the same event on. Nothing that recording does reaches AG2.
+    """
+
+    context: Any
+
+    def begin(self, recorder: AG2Recorder) -> None:
+        """Put the tap on the stream; it is silent until the turn begins and after it ends."""
+        self._recorder = recorder
+        self._run: Run | None = None
+        stream = self.context.stream
+        self._stream_id = str(stream.id)
+        subscription = stream.subscribe(_tap(weakref.ref(self), type(self.context)), interrupt=True)
+        # A scope that is opened and never driven has no end of its own.
+        self._release = weakref.finalize(self, stream.unsubscribe, subscription)
+
+    # --- hooks that AG2 calls -----------------------------------------------------------------------------
+
+    async def on_turn(self, call_next: Any, event: Any, context: Any) -> Any:
+        """The whole turn: exactly one start, and exactly one end however it ends."""
+        await self._start(context)
+        try:
+            reply = await call_next(event, context)
+        except BaseException as error:
+            await self._end(
+                partial(steps.ended_by, error=error), may_wait=not isinstance(error, GeneratorExit)
+            )
+            raise
+        await self._end(partial(steps.completed, reply=reply, context=context))
+        return reply
+
+    async def on_llm_call(self, call_next: Any, events: Any, context: Any) -> Any:
+        """One call of the model, recorded once at its end."""
+        run = self._run
+        if run is None:
+            return await call_next(events, context)
+        started_at, started = time_text(time.time_ns()), time.perf_counter_ns()
+        try:
+            response = await call_next(events, context)
+        except BaseException as error:
+            took = time.perf_counter_ns() - started
+            if not isinstance(error, GeneratorExit):
+                await self._write(partial(steps.model_call, run, context, started_at, took, error=error))
+            raise
+        took = time.perf_counter_ns() - started
+        await self._write(partial(steps.model_call, run, context, started_at, took, response=response))
+        return response
+
+    async def on_tool_execution(self, call_next: Any, event: Any, context: Any) -> Any:
+        """While the tool runs, what it starts is caused by its call."""
+        run = self._run
+        if run is None:
+            return await call_next(event, context)
+        call = run.calls.get(getattr(event, "id", ""))
+        token = CURRENT.set(Place(run, call))
+        try:
+            with self._recorder.scope(run, call):
+                return await call_next(event, context)
+        finally:
+            CURRENT.reset(token)
+
+    async def on_human_input(self, call_next: Any, event: Any, context: Any) -> Any:
+        """An answer that goes to a stream nobody records, that of a sub-agent without the middleware."""
+        answer = await call_next(event, context)
+        if self._run is not None and open_run(str(context.stream.id)) is None:
+            await self._write(partial(steps.seen, self._run, answer, context))
+        return answer
+
+    # --- the tap ------------------------------------------------------------------------------------------
+
+    async def tap(self, event: Any, context: Any) -> None:
+        """Record an event of the stream, durably before anybody else sees it."""
+        if self._run is not None:
+            # A sub-agent's question is forwarded to this stream: it belongs to the sub-agent's run.
+            run = open_run(str(context.stream.id)) or self._run
+            await self._write(partial(steps.seen, run, event, context))
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    async def _start(self, context: Any) -> None:
+        if open_run(self._stream_id) is not None:
+            return  # the same turn is recorded already: the middleware was given twice
+        recorder = self._recorder
+        try:
+            history = list(await context.stream.history.get_events())
+            self._run = run = recorder.new_run(context)
+            remember(self._stream_id, run)
+        except Exception as error:
+            recorder.safe.note(error)
+            return
+        await self._write(lambda: [recorder.opening(run, context, resumed=bool(history))])
+
+    async def _end(self, last: Callable[[Run], Event], *, may_wait: bool = True) -> None:
+        run, self._run = self._run, None
+        self._release()
+        if run is None:
+            return
+        forget(self._stream_id, run)
+        try:
+            event = last(run)
+        except Exception as error:
+            self._recorder.safe.note(error)
+            event = run.event("execution.run_failed", {"error": describe_error(error)})
+        self._recorder.ended(run, event)
+        if may_wait:
+            await self._recorder.safe.arecord(event)
+        else:
+            self._recorder.safe.hand_over(event)
+
+    async def _write(self, make: Callable[[], list[Event]]) -> None:
+        try:
+            events = make()
+        except Exception as error:
+            self._recorder.safe.note(error)
+            return
+        if events:
+            await self._recorder.safe.arecord(*events)
+
+
+def _tap(turn: weakref.ref[Turn], context_type: type) -> Any:
+    """The subscriber: AG2 reads the annotations to know what to hand in."""
+
+    async def tap(event: Any, context: Any) -> Any:
+        if (live := turn()) is not None:
+            await live.tap(event, context)
+        return event
+
+    tap.__annotations__ = {"context": _injected(context_type)}
+    return tap
+
+
+def _injected(context_type: type) -> Any:
+    return importlib.import_module(f"{root_of(context_type)}.annotations").Context

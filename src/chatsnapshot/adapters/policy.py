@@ -1,0 +1,334 @@
+"""The recorder never harms the run: what adapters record through.
+
+A recording that fails or takes too long is kept and tried again by a thread of its own, with the same
+envelopes, while the observed run goes on. What no longer fits is dropped, counted, logged once and recorded
+as ``ledger.gap`` when the store takes events again (DESIGN promise 9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from chatsnapshot.clock import time_text, uuid7, uuid_text
+from chatsnapshot.errors import EventConflict, InvalidEvent, LedgerClosed, LimitExceeded, ReadOnly
+from chatsnapshot.limits import MIB
+
+__all__ = ["Event", "RecordsEvents", "SafeRecorder", "new_event"]
+
+Event = dict[str, Any]
+"""The arguments of one ``record``: id and time are set, so that a retry is the same event."""
+
+_log = logging.getLogger("chatsnapshot.adapters")
+
+_REFUSED = (InvalidEvent, EventConflict, LimitExceeded)
+_OVER = (LedgerClosed, ReadOnly)
+_BATCH_EVENTS = 500
+_RETRY_SECONDS_MIN = 0.05
+_RETRY_SECONDS_MAX = 30.0
+_NAMED_CORRELATIONS_MAX = 20
+
+
+class RecordsEvents(Protocol):
+    """The part of a ledger that adapters use."""
+
+    def record_many(self, events: Sequence[Any], /) -> Any:
+        """Record the events whole or not at all."""
+
+    def arecord_many(self, events: Sequence[Any], /) -> Awaitable[Any]:
+        """The same, without blocking the event loop."""
+
+
+def new_event(
+    event_type: str,
+    payload: Mapping[str, Any],
+    *,
+    correlation_id: str,
+    causation_id: str | None = None,
+    source: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> Event:
+    """An event that happened now, with an id of its own."""
+    return {
+        "event_id": uuid_text(uuid7()[0]),
+        "event_type": event_type,
+        "timestamp": time_text(time.time_ns()),
+        "source": source,
+        "correlation_id": correlation_id,
+        "causation_id": causation_id,
+        "payload": payload,
+        "attributes": attributes,
+    }
+
+
+class SafeRecorder:
+    """Records events for an adapter: durable before it returns, and harmless when the store is not well.
+
+    ``wait_seconds_max`` bounds how long one recording may hold up the run. After a failure or that time the
+    events are kept (up to ``kept_events_max`` and ``kept_bytes_max``), nothing waits any more, and a thread
+    tries again until the store takes them. Safe to use from threads and event loops.
+    """
+
+    def __init__(
+        self,
+        ledger: RecordsEvents,
+        *,
+        adapter: str,
+        wait_seconds_max: float = 5.0,
+        kept_events_max: int = 10_000,
+        kept_bytes_max: int = 64 * MIB,
+        retry_seconds_min: float = _RETRY_SECONDS_MIN,
+    ) -> None:
+        self.ledger = ledger
+        self.adapter = adapter
+        self.wait_seconds_max = wait_seconds_max
+        self.kept_events_max = kept_events_max
+        self.kept_bytes_max = kept_bytes_max
+        self.dropped = 0
+        """Events that were given up."""
+        self.failures = 0
+        """Recordings that failed or took too long, and mistakes of the adapter itself."""
+        self._retry_seconds_min = retry_seconds_min
+        self._logged: set[str] = set()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._changed = threading.Condition()
+        self._kept: deque[tuple[Event, int]] = deque()
+        self._kept_bytes = 0
+        self._gap: Event | None = None
+        """Tells what was dropped; still counting."""
+        self._closing: Event | None = None
+        """A gap that is being recorded: its content is fixed, so that a retry is the same event."""
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+
+    @property
+    def kept(self) -> int:
+        """Events that wait for the store."""
+        return len(self._kept)
+
+    async def arecord(self, *events: Event) -> None:
+        """Record the events as one batch; returns when they are durable, or kept because they cannot be now.
+
+        Only the caller's own cancellation passes through: the events are recorded all the same.
+        """
+        if self._queued_behind(events):
+            return
+        try:
+            task = asyncio.ensure_future(self.ledger.arecord_many(events))
+        except Exception as error:
+            self._failed(events, error)
+            return
+        try:
+            done, _ = await asyncio.wait((task,), timeout=self.wait_seconds_max)
+        except BaseException:
+            task.add_done_callback(lambda ended: self._settle(events, ended))
+            raise
+        if done:
+            self._settle(events, task)
+        else:
+            task.add_done_callback(_look_at)
+            self._failed(events, TimeoutError(f"the ledger took over {self.wait_seconds_max:g} s"))
+
+    def record(self, *events: Event) -> None:
+        """Record the events as one batch on this thread."""
+        if self._queued_behind(events):
+            return
+        try:
+            self.ledger.record_many(events)
+        except Exception as error:
+            self._failed(events, error)
+
+    def hand_over(self, *events: Event) -> None:
+        """Leave the events to the retrying thread: for places where nothing may wait."""
+        with self._changed:
+            self._keep(events)
+
+    def note(self, error: BaseException) -> None:
+        """Count and log a mistake of the adapter itself; what it concerns is not recorded."""
+        self.failures += 1
+        self._log_once("adapter", "the %s adapter could not record an event: %r", self.adapter, error)
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is kept; ``False`` when that takes more than ``timeout`` seconds."""
+        self._wake.set()
+        with self._changed:
+            return self._changed.wait_for(self._is_well, timeout)
+
+    # --- when the store is not well -----------------------------------------------------------------------
+
+    def _is_well(self) -> bool:
+        return not self._kept and self._gap is None and self._closing is None
+
+    def _queued_behind(self, events: Sequence[Event]) -> bool:
+        if os.getpid() != self._pid:
+            # A forked child has neither the thread nor a right to the parent's events.
+            self._reset()
+        if self._is_well():
+            return False
+        with self._changed:
+            if self._is_well():
+                return False
+            self._keep(events)
+            return True
+
+    def _settle(self, events: Sequence[Event], task: asyncio.Future[Any]) -> None:
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None:
+            self._failed(events, error)
+
+    def _failed(self, events: Sequence[Event], error: BaseException) -> None:
+        self.failures += 1
+        with self._changed:
+            if isinstance(error, _OVER):
+                self._log_once("over", "the %s adapter records nothing more: %s", self.adapter, error)
+                self.dropped += len(events)
+                return
+            if isinstance(error, _REFUSED) and len(events) == 1:
+                self._drop(events[0], _size(events[0]), str(error))
+            else:
+                self._log_once(
+                    "failed",
+                    "the %s adapter could not record (%s: %s); the run goes on, events are kept and retried",
+                    self.adapter,
+                    type(error).__name__,
+                    error,
+                )
+                self._keep(events)
+            self._start()
+
+    def _keep(self, events: Sequence[Event]) -> None:
+        for event in events:
+            size = _size(event)
+            if len(self._kept) >= self.kept_events_max or self._kept_bytes + size > self.kept_bytes_max:
+                self._drop(event, size, "the store took nothing and no more could be kept")
+            else:
+                self._kept.append((event, size))
+                self._kept_bytes += size
+        self._start()
+
+    def _drop(self, event: Event, size: int, reason: str) -> None:
+        self.dropped += 1
+        self._log_once(
+            "dropped",
+            "the %s adapter dropped an event (%s); ledger.gap will tell how many",
+            self.adapter,
+            reason,
+        )
+        moment = event["timestamp"]
+        if self._gap is None:
+            payload = {"adapter": self.adapter, "events": 0, "bytes": 0, "from": moment, "to": moment}
+            payload |= {"reason": reason, "correlations": []}
+            self._gap = new_event("ledger.gap", payload, correlation_id="ledger")
+        gap = self._gap["payload"]
+        gap["events"] += 1
+        gap["bytes"] += size
+        gap["to"] = moment
+        named = gap["correlations"]
+        if event["correlation_id"] not in named and len(named) < _NAMED_CORRELATIONS_MAX:
+            named.append(event["correlation_id"])
+
+    def _log_once(self, what: str, message: str, *values: object) -> None:
+        if what not in self._logged:
+            self._logged.add(what)
+            _log.warning(message, *values)
+
+    # --- the retrying thread ------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._retry, name="chatsnapshot-retry", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError:
+                # The interpreter is shutting down: what is kept goes with it.
+                self._thread = None
+
+    def _retry(self) -> None:
+        pause = self._retry_seconds_min
+        while (batch := self._next_batch()) is not None:
+            try:
+                self.ledger.record_many(batch)
+            except _OVER as error:
+                self._give_up(error)
+                return
+            except _REFUSED:
+                self._one_by_one(batch)
+            except Exception:
+                self._wake.wait(pause)
+                self._wake.clear()
+                pause = min(pause * 2, _RETRY_SECONDS_MAX)
+                continue
+            else:
+                self._taken(batch)
+            pause = self._retry_seconds_min
+
+    def _next_batch(self) -> list[Event] | None:
+        """The oldest kept events, or the gap when only that is left; ``None`` ends the thread."""
+        with self._changed:
+            if self._kept:
+                return [self._kept[at][0] for at in range(min(_BATCH_EVENTS, len(self._kept)))]
+            if self._closing is None:
+                self._closing, self._gap = self._gap, None
+            if self._closing is not None:
+                return [self._closing]
+            self._thread = None
+            self._changed.notify_all()
+            return None
+
+    def _taken(self, batch: Sequence[Event]) -> None:
+        with self._changed:
+            if batch[0] is self._closing:
+                self._closing = None
+            else:
+                for _ in batch:
+                    self._kept_bytes -= self._kept.popleft()[1]
+            self._changed.notify_all()
+
+    def _one_by_one(self, batch: Sequence[Event]) -> None:
+        """One event of the batch is refused for good: find it, drop it, record the others."""
+        for event in batch:
+            try:
+                self.ledger.record_many([event])
+            except _REFUSED as error:
+                self._taken([event])
+                if event["event_type"] != "ledger.gap":
+                    with self._changed:
+                        self._drop(event, _size(event), str(error))
+            except Exception:
+                return
+            else:
+                self._taken([event])
+
+    def _give_up(self, error: Exception) -> None:
+        with self._changed:
+            self._log_once("over", "the %s adapter records nothing more: %s", self.adapter, error)
+            self.dropped += len(self._kept)
+            self._kept.clear()
+            self._kept_bytes = 0
+            self._gap = self._closing = None
+            self._thread = None
+            self._changed.notify_all()
+
+
+def _look_at(task: asyncio.Future[Any]) -> None:
+    """Fetch the outcome of a recording nobody waits for, so that asyncio does not report it as overlooked."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _size(event: Event) -> int:
+    try:
+        return len(msgspec.json.encode(event["payload"], enc_hook=repr))
+    except Exception:
+        return 1024
