@@ -1,6 +1,6 @@
 # Two commands from a fresh clone: `make demo` sets up and runs the main job, `make test` runs the tests.
 .POSIX:
-.PHONY: help demo test check bench test-faults test-runtimes docs serve lock clean
+.PHONY: help demo test check bench test-faults test-runtimes docs serve lock modules clean
 
 VENV = .venv
 PYTHON =
@@ -50,6 +50,10 @@ serve: ## the HTTP service
 lock: ## write the hashed locks anew from pyproject.toml
 	@$(SET_UP) .venvs/lock lock $(PYTHON)
 	.venvs/lock/bin/python scripts/lock.py
+
+modules: ## write the list of modules in ARCHITECTURE.md anew
+	@$(SET_UP) $(VENV) demo $(PYTHON)
+	$(VENV)/bin/python scripts/modules.py
 
 clean: ## remove environments and everything built
 	rm -rf .venv .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,7 +14,9 @@ FLOORS = {
     **dict.fromkeys(["envelope", "events"], 1),
     **dict.fromkeys(["integrity"], 2),
     **dict.fromkeys(["stores"], 3),
-    **dict.fromkeys(["opening", "recorder", "ledger", "scope", "run", "tail", "reading", "verify"], 4),
+    **dict.fromkeys(
+        ["opening", "recorder", "exiting", "ledger", "scope", "run", "tail", "reading", "verify"], 4
+    ),
     **dict.fromkeys(["projections"], 5),
     **dict.fromkeys(["adapters", "importers", "ingest", "exporters"], 6),
     **dict.fromkeys(["server", "ui", "mcp", "demo"], 7),

@@ -1,4 +1,4 @@
-"""What is built is what users get: the wheel holds the whole package, nothing else, and says what it needs."""
+"""What is built is what users get: the wheel holds the whole package, nothing else, and tells its needs."""
 
 from __future__ import annotations
 
