@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import click
 import pytest
 from packaging.requirements import Requirement
 
@@ -122,41 +120,6 @@ def test_every_dependency_has_its_reason(root: Path, project: dict) -> None:
     assert {row[0].strip("`") for row in explained if not row[1].startswith("`")} == core
     assert {(row[0].strip("`"), row[1].strip("`")) for row in explained if row[1].startswith("`")} == extras
     assert [row for row in explained if len(max(row, key=len)) < 20] == []
-
-
-def commands(
-    command: click.Command, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield a command and every command below it, with the words that call it."""
-    yield path, command
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            below = command.get_command(context, name)
-            assert below is not None, f"{name} is listed and cannot be loaded"
-            yield from commands(below, (*path, name))
-
-
-def test_every_command_and_option_is_documented(root: Path) -> None:
-    """docs/cli.md has a heading for each command; its section names each option and argument."""
-    from chatsnapshot.cli.main import cli
-
-    text = (root / "docs" / "cli.md").read_text()
-    sections = dict(
-        re.findall(r"^#{2,4} `?(?:chatsnapshot )?([a-z -]+?)`?\n(.*?)(?=^#{1,4} |\Z)", text, re.M | re.S)
-    )
-    missing = []
-    for path, command in commands(cli):
-        name = " ".join(path)
-        section = sections.get(name, "") if path else text
-        if not section:
-            missing.append(name)
-        assert command.help or command.short_help, f"{name} has no help"
-        for parameter in command.params:
-            if isinstance(parameter, click.Option) and not parameter.hidden:
-                spelled = [word for word in parameter.opts if word.startswith("--")] or parameter.opts
-                missing += [f"{name} {word}" for word in spelled if f"`{word}" not in (section or text)]
-    assert missing == []
 
 
 def runnable(text: str) -> list[str]:
