@@ -1,11 +1,24 @@
-"""The catalogue of event types: what we give a meaning to. It is open: unknown types are recorded like any other."""
+"""The catalogue of event types, which is open: unknown types are recorded like any other."""
 
 from __future__ import annotations
 
-__all__ = ["DOMAINS", "RUN_ENDS", "RUN_STARTS", "TYPES", "WORKFLOW_ENDS", "WORKFLOW_STARTS", "domain", "is_known"]
+__all__ = [
+    "DOMAINS",
+    "LEDGER_CORRELATION",
+    "RUN_ENDS",
+    "RUN_STARTS",
+    "TYPES",
+    "WORKFLOW_ENDS",
+    "WORKFLOW_STARTS",
+    "domain",
+    "is_known",
+]
 
 DOMAINS = ("execution", "system", "ui", "integration", "ledger")
 """The domains of our own; others are allowed."""
+
+LEDGER_CORRELATION = "ledger"
+"""The correlation of the ledger's own facts."""
 
 TYPES: dict[str, str] = {
     "execution.run_started": "a run began",

@@ -11,7 +11,7 @@ import msgspec
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import NotFound
 
-__all__ = ["Projection", "copy_state", "fold", "get", "names", "register"]
+__all__ = ["Presented", "Projection", "copy_state", "fold", "get", "names", "register"]
 
 State = TypeVar("State", bound=msgspec.Struct)
 
@@ -19,13 +19,12 @@ State = TypeVar("State", bound=msgspec.Struct)
 class Projection(Protocol[State]):
     """A pure fold over entries in position order, one state for each key.
 
-    ``name`` and ``version`` identify the state's shape: a change of either the shape or the rule needs a new version.
-    ``state_type`` is a msgspec struct of JSON-like fields, so that a state can be stored and read back.
+    ``name`` and ``version`` identify the state: a change of its shape or of the rule needs a new version. A state is a
+    msgspec struct of JSON-like fields, so that it can be stored and read back.
     """
 
     name: str
     version: int
-    state_type: type[State]
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The key whose state this entry changes, or ``None`` when the projection passes it over."""
@@ -43,6 +42,10 @@ class Projection(Protocol[State]):
         """
         ...
 
+
+class Presented(Protocol[State]):
+    """A projection whose readers get something else than its bare state."""
+
     def result(self, state: State) -> Any:
         """The view that a reader gets of this state: a frozen msgspec struct; ``state`` is left as it is."""
         ...
@@ -56,9 +59,9 @@ def fold(projection: Projection[State], entries: Iterable[LedgerEntry], state: S
     return current
 
 
-def copy_state(projection: Projection[State], state: State) -> State:
+def copy_state(state: State) -> State:
     """A copy that shares nothing with ``state``, made the way a store would make it: to JSON and back."""
-    return msgspec.json.decode(msgspec.json.encode(state), type=projection.state_type)
+    return msgspec.json.decode(msgspec.json.encode(state), type=type(state))
 
 
 _REGISTRY: dict[str, type[Projection[Any]]] = {}

@@ -6,7 +6,7 @@ Times are the 27 characters of the envelope (``None``: unknown); durations are n
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import msgspec
 
@@ -49,15 +49,25 @@ class Errors(msgspec.Struct, frozen=True, omit_defaults=True):
         """All of them together."""
         return self.tool + self.model + self.task + self.integration + self.other + self.runs
 
+    def __add__(self, more: Errors) -> Errors:
+        return Errors(
+            self.tool + more.tool,
+            self.model + more.model,
+            self.task + more.task,
+            self.integration + more.integration,
+            self.other + more.other,
+            self.runs + more.runs,
+        )
+
 
 class Execution(msgspec.Struct, frozen=True):
     """One stretch of a run: from run_started or run_resumed to its end."""
 
     first_position: int
     last_position: int
-    started_at: Optional[str]
-    ended_at: Optional[str]
-    duration_ns: Optional[int]
+    started_at: str | None
+    ended_at: str | None
+    duration_ns: int | None
     status: str
     resumed: bool
 
@@ -68,18 +78,22 @@ class Run(msgspec.Struct, frozen=True):
     ``status``: ``unfinished`` (started, no end recorded), ``completed``, ``failed``, ``cancelled``, ``paused``, or
     ``unknown`` (seen only in part: no start and no end among what was read). ``kind``: ``run``, ``workflow``, or
     ``events`` (events of a correlation without any run). ``errors`` are this run's own, ``errors_below`` those of the
-    runs below it. ``parent``: the cause of a child's first event; ``link`` says how it stands to it: ``root``,
-    ``child``, ``dangling`` (the cause is not in the ledger) or ``cycle``.
+    runs below it. ``partial``: its start was not seen. ``duration_ns`` is the sum of its executions (the time in which
+    it was paused is not in it). ``first_at`` and ``last_at`` are the times of the first and last event seen.
+
+    ``cause`` is the cause of the correlation's first event, ``link`` what follows from it: ``root`` (no cause in another
+    correlation), ``child`` (of another correlation's event, which stands at ``cause_position``, or of a run of the same
+    correlation), ``dangling`` (the cause is not in the ledger) or ``cycle`` (its cause stands below itself).
     """
 
     run_id: str
     correlation_id: str
     kind: str
     status: str
-    name: Optional[str]
-    started_at: Optional[str]
-    ended_at: Optional[str]
-    duration_ns: Optional[int]
+    name: str | None
+    started_at: str | None
+    ended_at: str | None
+    duration_ns: int | None
     first_at: str
     last_at: str
     first_position: int
@@ -91,8 +105,8 @@ class Run(msgspec.Struct, frozen=True):
     questions_open: int
     errors: Errors
     errors_below: Errors
-    error: Optional[str]
-    reason: Optional[str]
+    error: str | None
+    reason: str | None
     partial: bool
     agents: tuple[str, ...]
     participants: tuple[str, ...]
@@ -100,8 +114,8 @@ class Run(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     executions: tuple[Execution, ...]
     link: str
-    cause: Optional[str]
-    cause_position: Optional[int]
+    cause: str | None
+    cause_position: int | None
     children: tuple[Run, ...] = ()
 
 
@@ -132,16 +146,16 @@ class TimelineItem(msgspec.Struct, frozen=True):
     event_id: str
     event_type: str
     at: str
-    offset_ns: Optional[int]
+    offset_ns: int | None
     what: str
-    who: Optional[str]
-    cause: Optional[str]
-    cause_position: Optional[int]
+    who: str | None
+    cause: str | None
+    cause_position: int | None
     depth: int = 0
-    span: Optional[str] = None
-    edge: Optional[str] = None
-    partner: Optional[int] = None
-    duration_ns: Optional[int] = None
+    span: str | None = None
+    edge: str | None = None
+    partner: int | None = None
+    duration_ns: int | None = None
     open: bool = False
     unmatched: bool = False
     failed: bool = False
@@ -153,7 +167,7 @@ class Timeline(msgspec.Struct, frozen=True):
 
     correlation_id: str
     last_position: int
-    started_at: Optional[str]
+    started_at: str | None
     items: tuple[TimelineItem, ...]
 
 
@@ -172,7 +186,7 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     position: int
     sequence: int
     at: str
-    speaker: Optional[str] = None
+    speaker: str | None = None
     erased: bool = False
 
 
@@ -181,41 +195,49 @@ class Message(_Item, frozen=True, kw_only=True, tag="message"):
 
     role: str
     text: str
-    reasoning: Optional[str] = None
+    reasoning: str | None = None
     parts: tuple[Part, ...] = ()
-    to: Optional[str] = None
+    to: str | None = None
 
 
 class ToolUse(_Item, frozen=True, kw_only=True, tag="tool"):
     """A tool call folded with its result.
 
     ``status``: ``open`` (no result recorded), ``ok``, ``failed``, or ``unmatched`` (a result whose call is not
-    recorded). ``position`` is where it was first heard of, ``result_position`` where the result stands.
+    recorded). Each position is where one fact stands, ``None`` where it is not recorded: a message asks for the tool
+    (``asked_position``), it is called (``call_position``), it answers (``result_position``), a message tells the
+    answer to the model (``told_position``). ``position`` is the first of them that was recorded. ``duration_ns`` is
+    from call to answer; ``matched_by`` says how the answer was found: ``id``, ``cause`` or ``name``.
     """
 
-    name: Optional[str]
-    call_id: Optional[str]
+    name: str | None
+    call_id: str | None
     arguments: Any
-    status: str
+    status: str = "open"
     result: Any = None
-    error: Optional[str] = None
-    result_position: Optional[int] = None
-    duration_ns: Optional[int] = None
-    matched_by: Optional[str] = None
+    error: str | None = None
+    asked_position: int | None = None
+    call_position: int | None = None
+    result_position: int | None = None
+    told_position: int | None = None
+    called_at: str | None = None
+    answered_at: str | None = None
+    duration_ns: int | None = None
+    matched_by: str | None = None
 
 
 class Question(_Item, frozen=True, kw_only=True, tag="question"):
     """A question to a person, folded with the answer; ``status`` as of a tool, ``ask``: question, approval, edit."""
 
-    question_id: Optional[str]
+    question_id: str | None
     ask: str
     text: str
     status: str
     answer: Any = None
-    decision: Optional[str] = None
-    answered_by: Optional[str] = None
-    answer_position: Optional[int] = None
-    duration_ns: Optional[int] = None
+    decision: str | None = None
+    answered_by: str | None = None
+    answer_position: int | None = None
+    duration_ns: int | None = None
 
 
 class Boundary(_Item, frozen=True, kw_only=True, tag="boundary"):
@@ -224,16 +246,16 @@ class Boundary(_Item, frozen=True, kw_only=True, tag="boundary"):
     what: str
     run_id: str
     event: str
-    name: Optional[str] = None
-    error: Optional[str] = None
+    name: str | None = None
+    error: str | None = None
 
 
 class Handoff(_Item, frozen=True, kw_only=True, tag="handoff"):
     """The work went from ``source`` to ``target``."""
 
-    source: Optional[str]
-    target: Optional[str]
-    text: Optional[str] = None
+    source: str | None
+    target: str | None
+    text: str | None = None
 
 
 class Problem(_Item, frozen=True, kw_only=True, tag="problem"):
@@ -262,9 +284,13 @@ Item = Union[Message, ToolUse, Question, Boundary, Handoff, Problem, Note, Child
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """What was said and done under one correlation, in position order."""
+    """What was said and done under one correlation, in position order; ``name`` is that of its first run.
+
+    ``last_position`` is the last one read, also when it says nothing that belongs in a transcript.
+    """
 
     correlation_id: str
+    first_position: int
     last_position: int
-    name: Optional[str]
+    name: str | None
     items: tuple[Item, ...]

@@ -1,20 +1,32 @@
-"""Reads a ledger and folds what it reads: the views that :meth:`Ledger.view` gives, and the list of runs."""
+"""Reads a ledger and folds what it reads: the views that a ledger gives, and the list of runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
+from chatsnapshot.clock import timestamp_text
 from chatsnapshot.envelope import LedgerEntry
+from chatsnapshot.errors import NotFound
+from chatsnapshot.projections import base, runs, timeline, transcript
+from chatsnapshot.projections.lineage import Link, Start, Where, links
+from chatsnapshot.projections.runs import RunsProjection, RunsState, forest
 from chatsnapshot.projections.shapes import Run
 
-__all__ = ["Readable", "list_runs", "view"]
+__all__ = ["Composed", "Readable", "list_runs", "view"]
+
+State = TypeVar("State")
+
+# Named so that their modules are loaded and their projections registered.
+STANDARD = (runs.RunsProjection, timeline.TimelineProjection, transcript.TranscriptProjection)
 
 
 class Readable(Protocol):
     """What a view needs of a ledger."""
 
-    def replay(self, correlation_id: str, *, until: Any = None, children: bool = False) -> Iterator[LedgerEntry]:
+    def replay(
+        self, correlation_id: str, *, until: Any = None, children: bool = False
+    ) -> Iterator[LedgerEntry]:
         """The entries of a correlation in position order, with those of its children when asked."""
         ...
 
@@ -24,6 +36,20 @@ class Readable(Protocol):
 
     def get(self, event_id: str) -> LedgerEntry:
         """The entry of that event; raises :class:`~chatsnapshot.errors.NotFound`."""
+        ...
+
+
+class Composed(Protocol[State]):
+    """A projection whose view of a correlation takes in its children."""
+
+    def start(self, state: State) -> Start:
+        """How the state's correlation began."""
+        ...
+
+    def compose(
+        self, states: Mapping[str, State], links: Mapping[str, Link], correlation_id: str
+    ) -> Any:
+        """The view of ``correlation_id`` from its state and those of the correlations below it."""
         ...
 
 
@@ -37,12 +63,82 @@ def view(
     ``children=False`` leaves child correlations out. Raises :class:`~chatsnapshot.errors.NotFound` for an unknown
     name (with the nearest ones) and for a correlation without entries.
     """
-    raise NotImplementedError
+    projection = base.get(name)()
+    composed = hasattr(projection, "compose")
+    states: dict[str, Any] = {}
+    places: dict[str, tuple[str, int]] = {}
+    for entry in ledger.replay(correlation_id, until=until, children=children and composed):
+        key = projection.key(entry)
+        places[entry.event_id] = entry.correlation_id, entry.position
+        if key is not None:
+            state = states[key] if key in states else projection.initial()
+            states[key] = projection.apply(state, entry)
+    if correlation_id not in states:
+        raise NotFound(_nothing(name, correlation_id, until, bool(places)))
+    if composed:
+        starts = {key: projection.start(state) for key, state in states.items()}
+        found = links(starts, _where(ledger, places, until))
+        if found[correlation_id].parent is not None:
+            # What was asked for is the root here, also where it hangs under one of its own children.
+            found[correlation_id] = Link("cycle", None, found[correlation_id].position)
+        return projection.compose(states, found, correlation_id)
+    state = states[correlation_id]
+    return projection.result(state) if hasattr(projection, "result") else state
+
+
+def _nothing(name: str, correlation_id: str, until: Any, seen: bool) -> str:
+    if seen:
+        return f"the view {name!r} passes over the events of correlation {correlation_id!r}"
+    when = "" if until is None else f" up to {until}"
+    return f"no events under correlation {correlation_id!r}{when}; `chatsnapshot runs` lists what there is"
+
+
+def _where(ledger: Readable, places: Mapping[str, tuple[str, int]], until: Any) -> Where:
+    """Finds causes: among what was read, else by asking the ledger; nothing after ``until`` is known."""
+
+    def where(event_id: str) -> tuple[str, int] | None:
+        place = places.get(event_id)
+        if place is not None:
+            return place
+        try:
+            entry = ledger.get(event_id)
+        except NotFound:
+            return None
+        if entry is None or _after(entry, until):
+            return None
+        return entry.correlation_id, entry.position
+
+    return where
+
+
+def _after(entry: LedgerEntry, until: Any) -> bool:
+    if until is None:
+        return False
+    if isinstance(until, int):
+        return entry.position > until
+    return entry.recorded_at > timestamp_text(until)
 
 
 def list_runs(ledger: Readable, *, last: int | None = None, until: Any = None) -> list[Run]:
-    """All runs of the ledger as trees, in the order in which they began; ``last=n`` keeps the ``n`` roots that began last.
+    """All runs as trees, in the order in which they began; ``last=n`` keeps the ``n`` roots that began last.
 
-    One pass over the ledger. The ledger's own facts (correlation ``ledger``) are no run.
+    One pass over the ledger. The ledger's own facts (correlation ``ledger``) are no run. Raises ``ValueError`` for a
+    negative ``last``.
     """
-    raise NotImplementedError
+    if last is not None and last < 0:
+        raise ValueError(f"last must be 0 or more, not {last}")
+    projection = RunsProjection()
+    states: dict[str, RunsState] = {}
+    for entry in ledger.read(until=until):
+        key = projection.key(entry)
+        if key is not None:
+            state = states[key] if key in states else projection.initial()
+            states[key] = projection.apply(state, entry)
+    starts = {key: projection.start(state) for key, state in states.items()}
+    found = links(starts, _where(ledger, {}, until))
+    roots = [key for key, link in found.items() if link.parent is None]
+    roots.sort(key=lambda key: starts[key].position)
+    if last is not None:
+        roots = roots[len(roots) - min(last, len(roots)) :]
+    listed = forest(states, found, roots)
+    return listed if last is None else listed[len(listed) - min(last, len(listed)) :]

@@ -12,15 +12,13 @@ _DAY = 86_400
 
 
 def duration_text(nanoseconds: int | None) -> str:
-    """A duration in human units with two or three digits that matter: ``850 µs``, ``12.4 s``, ``3 m 05 s``, ``unknown``."""
+    """A duration in human units with two or three digits that matter: ``0.85 ms``, ``12.4 s``, ``3 m 05 s``, ``unknown``."""
     if nanoseconds is None:
         return "unknown"
     if nanoseconds < 0:
         return "-" + duration_text(-nanoseconds)
-    if nanoseconds < 1_000:
-        return f"{nanoseconds} ns"
     if nanoseconds < 999_500:
-        return f"{nanoseconds / 1e3:.0f} µs"
+        return f"{nanoseconds / 1e6:.3g} ms" if nanoseconds else "0 ms"
     if nanoseconds < 9_950_000:
         return f"{nanoseconds / 1e6:.1f} ms"
     if nanoseconds < 999_500_000:
@@ -67,15 +65,7 @@ def errors_text(errors: Errors) -> str:
 
 def status_text(run: Run) -> str:
     """The status with what failed inside and what waits: ``completed, 1 tool error``."""
-    own, below = run.errors, run.errors_below
-    both = Errors(
-        own.tool + below.tool,
-        own.model + below.model,
-        own.task + below.task,
-        own.integration + below.integration,
-        own.other + below.other,
-        own.runs + below.runs,
-    )
+    both = run.errors + run.errors_below
     said = [run.status]
     if both.total:
         said.append(errors_text(both))

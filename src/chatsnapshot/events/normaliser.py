@@ -1,0 +1,246 @@
+"""The one reader of payloads: tools, questions, handoffs, runs, tasks and services in all their plain forms.
+
+Projections, context and exports read payloads through this module and :mod:`chatsnapshot.events.messages`, so that
+all of them understand the same forms. What is stored stays as it was given. Nothing here raises because of a payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from chatsnapshot.events.fields import (
+    error_text,
+    failed,
+    first,
+    ident,
+    known,
+    loads,
+    merged,
+    name_of,
+    placeholder,
+    readable,
+    strings,
+    text_of,
+    whole,
+)
+from chatsnapshot.events.messages import Call, Result
+
+__all__ = [
+    "Answer",
+    "Asked",
+    "Given",
+    "ModelCall",
+    "RunFacts",
+    "Service",
+    "Task",
+    "read_answer",
+    "read_call",
+    "read_handoff",
+    "read_model_call",
+    "read_problem",
+    "read_question",
+    "read_result",
+    "read_run",
+    "read_service",
+    "read_task",
+]
+
+_CALL_KEYS = ("tool", "tool_name", "name", "func_name", "function", "arguments", "args", "input", "call_id", "id")
+_RESULT_KEYS = ("result", "output", "content", "response", "value", "return_value", "parts")
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A question to a person; ``kind`` is ``question``, ``approval`` or ``edit``, or what the payload says."""
+
+    question_id: str | None
+    kind: str
+    text: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A person's answer; ``answers`` is the id of the question, ``decision`` approved, rejected or edited."""
+
+    answers: str | None
+    decision: str | None
+    value: Any
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A handoff: the work goes from ``source`` to ``target``."""
+
+    source: str | None
+    target: str | None
+    text: str | None
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """What an event says about its run or workflow."""
+
+    run_id: str | None
+    parent_run_id: str | None
+    name: str | None
+    user: str | None
+    tags: tuple[str, ...]
+    error: str | None
+    reason: str | None
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What an event says about a task."""
+
+    task_id: str | None
+    name: str | None
+    attempt: int | None
+    error: str | None
+
+
+class Service(msgspec.Struct, frozen=True):
+    """What an event says about a call to another service."""
+
+    call_id: str | None
+    name: str | None
+    status: str | None
+    error: str | None
+
+
+class ModelCall(msgspec.Struct, frozen=True):
+    """What an event says about a call of a model; ``duration_ns`` is ``None`` when unknown."""
+
+    model: str | None
+    duration_ns: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    error: str | None
+
+
+def read_call(payload: Mapping[str, Any]) -> Call:
+    """A tool call; a payload of no known shape becomes the arguments of a call without a name."""
+    facts = merged(payload, "tool")
+    function = facts.get("function")
+    inner = merged(facts, "function")
+    name = name_of(first(inner, "tool_name", "name", "func_name"))
+    if name is None:
+        name = ident(facts.get("tool")) or ident(function)
+    arguments = first(inner, "arguments", "args", "input", "parameters", "kwargs")
+    if arguments is None and not known(payload, _CALL_KEYS) and payload:
+        arguments = payload
+    return Call(name, _call_id(facts), readable(loads(arguments)))
+
+
+def read_result(payload: Mapping[str, Any]) -> Result:
+    """A tool result; a payload of no known shape is itself the result."""
+    facts = merged(payload, "tool")
+    name = name_of(first(facts, "tool_name", "name", "func_name"))
+    if name is None:
+        name = ident(facts.get("tool"))
+    value = first(facts, *_RESULT_KEYS)
+    error = error_text(facts.get("error"))
+    if error is None and failed(facts):
+        error = text_of(value) or "failed"
+    if value is None and error is None and not known(facts, (*_RESULT_KEYS, *_CALL_KEYS)) and payload:
+        value = payload
+    return Result(name, _call_id(facts) or ident(facts.get("parent_id")), readable(value), error)
+
+
+def _call_id(facts: Mapping[str, Any]) -> str | None:
+    return ident(first(facts, "call_id", "tool_call_id", "tool_use_id", "id"))
+
+
+def read_question(payload: Mapping[str, Any]) -> Asked:
+    """A question, an approval or an edit that a person is asked for."""
+    facts = merged(payload, "interrupt", "tool")
+    text = text_of(first(facts, "question", "prompt", "text", "content", "message", "title", "value"))
+    kind = ident(facts.get("kind")) or "question"
+    if not text and payload:
+        call = read_call(payload)
+        text = f"{call.name}({text_of(call.arguments)})" if call.name else text_of(payload)
+    return Asked(ident(first(facts, "question_id", "id", "request_id", "interrupt_id", "call_id")), kind, text)
+
+
+def read_answer(payload: Mapping[str, Any]) -> Answer:
+    """A person's answer to a question."""
+    facts = merged(payload, "interrupt")
+    decision = facts.get("decision")
+    if decision is None and isinstance(approved := facts.get("approved"), bool):
+        decision = "approved" if approved else "rejected"
+    value = first(facts, "answer", "response", "value", "text", "content", "edited", "result", "comment", "message")
+    answers = ident(first(facts, "answers", "question_id", "request_id", "interrupt_id", "parent_id", "id"))
+    if value is None and decision is None and answers is None and payload:
+        value = payload
+    return Answer(answers, ident(decision), readable(value))
+
+
+def read_handoff(payload: Mapping[str, Any]) -> Given:
+    """Who gave the work to whom."""
+    text = text_of(first(payload, "reason", "message", "text", "content"))
+    return Given(
+        name_of(first(payload, "from", "source", "from_agent", "source_agent", "sender")),
+        name_of(first(payload, "to", "target", "to_agent", "target_agent", "recipient", "agent")),
+        text or None,
+    )
+
+
+def read_run(payload: Mapping[str, Any], id_key: str = "run_id") -> RunFacts:
+    """The facts about a run, or with ``id_key="workflow_id"`` about a workflow."""
+    return RunFacts(
+        ident(payload.get(id_key)),
+        ident(payload.get("parent_run_id")),
+        name_of(payload.get("name")),
+        name_of(payload.get("user")),
+        strings(payload.get("tags")),
+        error_text(payload.get("error")),
+        text_of(payload.get("reason")) or None,
+    )
+
+
+def read_task(payload: Mapping[str, Any]) -> Task:
+    """The facts about a task; one without an id is known by its name."""
+    facts = merged(payload, "task")
+    name = name_of(first(facts, "name", "task_name", "title")) or ident(facts.get("task"))
+    return Task(
+        ident(first(facts, "task_id", "id")), name, whole(facts.get("attempt")), error_text(facts.get("error"))
+    )
+
+
+def read_service(payload: Mapping[str, Any]) -> Service:
+    """The facts about a call to or from another service."""
+    service = name_of(first(payload, "service", "api", "host"))
+    operation = name_of(first(payload, "operation", "method", "endpoint", "path", "url", "name"))
+    error = error_text(payload.get("error"))
+    if error is None and failed(payload):
+        error = f"status {text_of(payload.get('status'))}" if payload.get("status") is not None else "failed"
+    return Service(
+        ident(first(payload, "call_id", "request_id", "id")),
+        " ".join(filter(None, (service, operation))) or None,
+        text_of(payload.get("status")) or None,
+        error,
+    )
+
+
+def read_model_call(payload: Mapping[str, Any]) -> ModelCall:
+    """The facts about one call of a model."""
+    usage = payload.get("usage")
+    counts = usage if isinstance(usage, Mapping) else {}
+    error = error_text(payload.get("error"))
+    if error is None and failed(payload):
+        error = "failed"
+    return ModelCall(
+        name_of(payload.get("model")),
+        whole(payload.get("duration_ns")),
+        whole(first(counts, "input_tokens", "prompt_tokens")),
+        whole(first(counts, "output_tokens", "completion_tokens")),
+        error,
+    )
+
+
+def read_problem(payload: Mapping[str, Any]) -> str:
+    """What failed, in one text; a payload of no known shape is shown as it is."""
+    text = error_text(first(payload, "error", "exception"))
+    if text is None:
+        text = text_of(first(payload, "reason", "message", "text", "value"))
+    if not text:
+        text = placeholder(payload) or (text_of(payload) if payload else "")
+    return text

@@ -1,0 +1,234 @@
+"""One line for each entry of a timeline: what happened, in words, by event type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from chatsnapshot.envelope import LedgerEntry
+from chatsnapshot.events.catalogue import RUN_ENDS, WORKFLOW_ENDS
+from chatsnapshot.events.fields import first, ident, name_of, placeholder, text_of
+from chatsnapshot.events.messages import looks_like_message, read_messages
+from chatsnapshot.events.normaliser import (
+    read_answer,
+    read_call,
+    read_handoff,
+    read_model_call,
+    read_problem,
+    read_question,
+    read_result,
+    read_run,
+    read_service,
+    read_task,
+)
+
+__all__ = ["LINE_CHARS_MAX", "call_text", "line", "short", "who"]
+
+LINE_CHARS_MAX = 200
+
+Payload = Mapping[str, Any]
+
+
+def short(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
+    """A text on one line, cut with an ellipsis; its characters are data still, to be made safe where it is shown."""
+    flat = " ".join(text[: chars_max * 4].split())
+    if len(flat) > chars_max or len(text) > chars_max * 4:
+        return flat[: chars_max - 1].rstrip() + "…"
+    return flat
+
+
+def line(entry: LedgerEntry, payload: Payload) -> str:
+    """What an entry says, in at most 200 characters; the type and the payload where nothing better is known."""
+    event_type = entry.event_type
+    there = placeholder(payload)
+    if there is not None:
+        return short(f"{_title(event_type)} {there}")
+    made = _LINES.get(event_type)
+    if made is not None:
+        return short(made(payload))
+    if looks_like_message(payload):
+        return short(_message(payload))
+    return short(_joined(_title(event_type), text_of(payload) if payload else ""))
+
+
+def who(entry: LedgerEntry, payload: Payload) -> str | None:
+    """Who acted: the agent or speaker that the payload names, else the source's name, else ``None``."""
+    if entry.event_type.startswith(("execution.", "ui.")):
+        named = name_of(first(payload, "agent", "speaker"))
+        if named is None and (entry.event_type == "execution.message" or looks_like_message(payload)):
+            named = read_messages(payload)[0].name
+        if named is None and entry.event_type.startswith("ui."):
+            named = name_of(payload.get("user"))
+        if named is not None:
+            return named
+    return entry.source.name
+
+
+def call_text(name: str | None, arguments: Any) -> str:
+    """A call as people write one: ``search(query="refund", limit=3)``."""
+    if isinstance(arguments, Mapping):
+        inside = ", ".join(f"{key}={_quoted(value)}" for key, value in arguments.items())
+    else:
+        inside = "" if arguments is None else _quoted(arguments)
+    return f"{name or 'tool'}({inside})"
+
+
+def _quoted(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else "null" if value is None else text_of(value)
+
+
+def _title(event_type: str) -> str:
+    domain, _, name = event_type.partition(".")
+    words = name.replace("_", " ")
+    return words if domain in ("execution", "system", "ui", "integration", "ledger") else f"{domain}: {words}"
+
+
+def _joined(head: str, *more: str | None) -> str:
+    return ": ".join(filter(None, (head, *more)))
+
+
+def _message(payload: Payload) -> str:
+    said = []
+    for message in read_messages(payload):
+        pieces = [message.text, *(part.text for part in message.media)]
+        if message.calls:
+            calls = ", ".join(call_text(call.name, call.arguments) for call in message.calls)
+            pieces.append(f"→ {calls}")
+        if message.empty:
+            pieces.extend(text_of(result.error or result.result) for result in message.results)
+        role = message.role or "message"
+        said.append(_joined(role, " ".join(filter(None, pieces)) or message.reasoning or "(empty)"))
+    return " | ".join(said)
+
+
+def _call(payload: Payload) -> str:
+    call = read_call(payload)
+    return f"calls {call_text(call.name, call.arguments)}"
+
+
+def _result(payload: Payload) -> str:
+    result = read_result(payload)
+    name = result.name or "tool"
+    if result.error is not None:
+        return f"{name} failed: {result.error}"
+    return _joined(f"{name} answered", text_of(result.result))
+
+
+def _run(word: str, id_key: str, status: str) -> Callable[[Payload], str]:
+    def text(payload: Payload) -> str:
+        facts = read_run(payload, id_key)
+        head = f"{word} {facts.name or facts.run_id or ''}".rstrip() + f" {status}"
+        return _joined(head, facts.error, facts.reason)
+
+    return text
+
+
+def _task(status: str) -> Callable[[Payload], str]:
+    def text(payload: Payload) -> str:
+        task = read_task(payload)
+        head = f"task {task.name or task.task_id or ''}".rstrip() + f" {status}"
+        if task.attempt is not None and task.attempt > 1:
+            head += f" (attempt {task.attempt})"
+        return _joined(head, task.error)
+
+    return text
+
+
+def _question(payload: Payload) -> str:
+    asked = read_question(payload)
+    return _joined({"question": "asks", "approval": "asks for approval"}.get(asked.kind, asked.kind), asked.text)
+
+
+def _answer(payload: Payload) -> str:
+    answer = read_answer(payload)
+    return _joined(answer.decision or "answers", text_of(answer.value))
+
+
+def _handoff(payload: Payload) -> str:
+    given = read_handoff(payload)
+    return _joined(f"{given.source or 'someone'} hands over to {given.target or 'someone'}", given.text)
+
+
+def _model(payload: Payload) -> str:
+    call = read_model_call(payload)
+    head = f"model {call.model or 'unknown'}"
+    if call.error is not None:
+        return f"{head} failed: {call.error}"
+    tokens = [
+        f"{count:,} tokens {word}"
+        for count, word in ((call.input_tokens, "in"), (call.output_tokens, "out"))
+        if count is not None
+    ]
+    return _joined(head, ", ".join(tokens))
+
+
+def _service(head: str) -> Callable[[Payload], str]:
+    def text(payload: Payload) -> str:
+        service = read_service(payload)
+        said = f"{head} {service.name}" if service.name else head
+        return _joined(said, service.error or (f"status {service.status}" if service.status else None))
+
+    return text
+
+
+def _problem(head: str) -> Callable[[Payload], str]:
+    return lambda payload: _joined(head, read_problem(payload))
+
+
+def _shown(head: str, *keys: str) -> Callable[[Payload], str]:
+    """The first of ``keys`` that is there, else the whole payload."""
+
+    def text(payload: Payload) -> str:
+        found = text_of(first(payload, *keys))
+        return _joined(head, found or (text_of(payload) if payload else ""))
+
+    return text
+
+
+def _change(head: str) -> Callable[[Payload], str]:
+    def text(payload: Payload) -> str:
+        subject = ident(first(payload, "name", "node", "step", "agent", "entity", "process"))
+        old, new = first(payload, "from", "old", "previous"), first(payload, "to", "new", "state", "status")
+        if new is not None:
+            move = f"{text_of(old)} → {text_of(new)}" if old is not None else text_of(new)
+            return _joined(head, " ".join(filter(None, (subject, move))))
+        return _joined(head, subject or (text_of(payload) if payload else ""))
+
+    return text
+
+
+_LINES: dict[str, Callable[[Payload], str]] = {
+    "execution.run_started": _run("run", "run_id", "started"),
+    "execution.run_resumed": _run("run", "run_id", "resumed"),
+    "system.workflow_started": _run("workflow", "workflow_id", "started"),
+    "system.workflow_resumed": _run("workflow", "workflow_id", "resumed"),
+    **{event_type: _run("run", "run_id", status) for event_type, status in RUN_ENDS.items()},
+    **{event_type: _run("workflow", "workflow_id", status) for event_type, status in WORKFLOW_ENDS.items()},
+    **{
+        f"system.task_{status}": _task(status)
+        for status in ("scheduled", "started", "completed", "failed", "cancelled", "retried")
+    },
+    "execution.message": _message,
+    "execution.tool_call": _call,
+    "execution.tool_result": _result,
+    "execution.human_input_requested": _question,
+    "execution.human_input_received": _answer,
+    "execution.handoff": _handoff,
+    "execution.state_change": _change("state"),
+    "execution.output": _shown("output", "output", "content", "text", "value", "result"),
+    "execution.artifact": _shown("artifact", "name", "title", "uri", "path"),
+    "execution.model_call": _model,
+    "execution.retrieval": _shown("retrieval", "query", "name"),
+    "execution.memory": _shown("memory", "operation", "key", "content"),
+    "execution.guardrail": _shown("guardrail", "name", "message"),
+    "execution.evaluation": _shown("evaluation", "name", "label"),
+    "system.state_transition": _change("state"),
+    "system.limit_reached": _shown("limit reached", "name", "limit", "message"),
+    "system.error": _problem("error"),
+    "ui.input_received": _shown("input", "text", "content", "value", "input", "message"),
+    "ui.output_displayed": _shown("shown", "text", "content", "value", "output", "message"),
+    "ui.interaction": _shown("interaction", "action", "element"),
+    "integration.call": _service("calls"),
+    "integration.response": _service("answer of"),
+    "integration.api_triggered": _service("triggered by"),
+}
