@@ -17,6 +17,24 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 EVENT_TYPE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+", re.ASCII)
 ATTRIBUTE = re.compile(r"[a-z][a-z0-9_.]{0,63}", re.ASCII)
 REFERENCE = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
+COLUMNS = (
+    "position",
+    "sequence",
+    "recorded_at",
+    "event_id",
+    "event_type",
+    "timestamp",
+    "source",
+    "correlation_id",
+    "causation_id",
+    "schema_version",
+    "attributes",
+    "payload",
+    "payload_bytes",
+    "salt",
+    "commitment",
+    "leaf",
+)
 PART_BYTES = 524_288
 TILE_HASHES = 256
 
@@ -95,6 +113,31 @@ class Edge:
         for left in reversed(self.frontier[:-1]):
             top = node(left, top)
         return top
+
+
+def header(entry):
+    """The header as parsed JSON."""
+    made = {
+        "v": 1,
+        "event_id": uuid_text(entry["event_id"]),
+        "event_type": entry["event_type"],
+        "timestamp": entry["timestamp"],
+        "source": parsed(entry["source"]),
+        "correlation_id": entry["correlation_id"],
+        "recorded_at": entry["recorded_at"],
+        "payload": {
+            "alg": "salted-sha256",
+            "commit": base64.b64encode(entry["commitment"]).decode(),
+            "len": entry["payload_bytes"],
+        },
+    }
+    if entry["causation_id"] is not None:
+        made["causation_id"] = uuid_text(entry["causation_id"])
+    if entry["schema_version"] is not None:
+        made["schema_version"] = entry["schema_version"]
+    if entry["attributes"] is not None:
+        made["attributes"] = parsed(entry["attributes"])
+    return made
 
 
 class Verifier:
@@ -203,97 +246,76 @@ class Verifier:
             self.wrong(position, "the payload is not a JSON object")
         return references
 
+    def well_formed(self, entry):
+        position = entry["position"]
+        lengths = {"event_id": 16, "causation_id": 16, "leaf": 32, "commitment": 32, "salt": 16}
+        for name, wanted in lengths.items():
+            sound = entry[name] is None or len(entry[name]) == wanted
+            self.check(sound, position, f"{name} has not {wanted} bytes")
+        self.time(position, "timestamp", entry["timestamp"])
+        self.time(position, "recorded_at", entry["recorded_at"])
+        sound = EVENT_TYPE.fullmatch(entry["event_type"]) and len(entry["event_type"]) <= 256
+        self.check(sound, position, "event_type is not a type")
+        correlation = entry["correlation_id"]
+        sound = 1 <= len(correlation) <= 256 and normalize("NFC", correlation) == correlation
+        sound = sound and not any(category(char) == "Cc" for char in correlation)
+        self.check(sound, position, "correlation_id is not an id")
+        sound = entry["schema_version"] is None or entry["schema_version"] > 1
+        self.check(sound, position, "schema_version is 1 or less")
+        self.source(position, entry["source"])
+        self.attributes(position, entry["attributes"])
+
     # --- A1 ---
 
     def entries(self):
-        edge, sequences, ids, erased, named, uses = Edge(), {}, set(), {}, {}, set()
-        records = {}
-        last_time, expected_root = "", None
-        for row in self.rows(
-            "entry",
-            "position, event_id, correlation_id, sequence, event_type, timestamp, recorded_at, source, "
-            "causation_id, schema_version, attributes, leaf, commitment, payload_bytes, salt, payload",
-            "position",
-        ):
-            (position, event_id, correlation, sequence, event_type, timestamp, recorded_at, source,
-             causation_id, schema_version, attributes, leaf, commitment, payload_bytes, salt, payload) = row  # fmt: skip
-            lengths = [(event_id, 16), (causation_id, 16), (leaf, 32), (commitment, 32), (salt, 16)]
-            if any(raw is not None and len(raw) != wanted for raw, wanted in lengths):
-                self.wrong(position, "an id, a hash or a salt has a wrong length")
-            self.time(position, "timestamp", timestamp)
-            self.time(position, "recorded_at", recorded_at)
-            sound = EVENT_TYPE.fullmatch(event_type) and len(event_type) <= 256
-            self.check(sound, position, "event_type is not a type")
-            sound = 1 <= len(correlation) <= 256 and normalize("NFC", correlation) == correlation
-            sound = sound and not any(category(char) == "Cc" for char in correlation)
-            self.check(sound, position, "correlation_id is not an id")
-            self.check(schema_version is None or schema_version > 1, position, "schema_version is wrong")
-            self.source(position, source)
-            self.attributes(position, attributes)
-            references = self.payload(position, payload, payload_bytes)
+        edge, sequences, ids, last_time = Edge(), {}, set(), ""
+        erased, records, named, uses = set(), {}, {}, set()
+        expected_root = None
+        for row in self.rows("entry", ", ".join(COLUMNS), "position"):
+            entry = dict(zip(COLUMNS, row, strict=True))
+            position, correlation = entry["position"], entry["correlation_id"]
+            self.well_formed(entry)
+            references = self.payload(position, entry["payload"], entry["payload_bytes"])
 
             self.check(position == edge.size + 1, position, "positions have a hole")
             sequences[correlation] = sequences.get(correlation, 0) + 1
-            self.check(sequence == sequences[correlation], position, "sequence is not the next one")
-            self.check(event_id not in ids, position, "event_id comes twice")
-            ids.add(event_id)
-            self.check(recorded_at >= last_time, position, "recorded_at goes back")
-            last_time = recorded_at
+            self.check(entry["sequence"] == sequences[correlation], position, "sequence is not the next one")
+            self.check(entry["event_id"] not in ids, position, "event_id comes twice")
+            ids.add(entry["event_id"])
+            self.check(entry["recorded_at"] >= last_time, position, "recorded_at goes back")
+            last_time = entry["recorded_at"]
 
-            header = {
-                "v": 1,
-                "event_id": uuid_text(event_id),
-                "event_type": event_type,
-                "timestamp": timestamp,
-                "correlation_id": correlation,
-                "recorded_at": recorded_at,
-                "payload": {
-                    "alg": "salted-sha256",
-                    "commit": base64.b64encode(commitment).decode(),
-                    "len": payload_bytes,
-                },
-            }
-            if causation_id is not None:
-                header["causation_id"] = uuid_text(causation_id)
-            if schema_version is not None:
-                header["schema_version"] = schema_version
-            try:
-                header["source"] = parsed(source)
-                if attributes is not None:
-                    header["attributes"] = parsed(attributes)
-            except ValueError:
-                pass  # said above
-            found = sha256(b"\x00", canonical(header).encode())
-            self.check(found == leaf, position, "the header does not hash to the leaf")
-            edge.append(leaf)
+            found = sha256(b"\x00", canonical(header(entry)).encode())
+            self.check(found == entry["leaf"], position, "the header does not hash to the leaf")
+            edge.append(entry["leaf"])
             if self.expect and edge.size == self.expect[0]:
                 expected_root = edge.root()
 
+            payload, salt = entry["payload"], entry["salt"]
             if payload is None and salt is None:
-                erased[position] = None
+                erased.add(position)
             elif payload is None or salt is None:
                 self.wrong(position, "only one of payload and salt is there")
             else:
-                sound = sha256(b"\x02", salt, payload) == commitment
+                sound = sha256(b"\x02", salt, payload) == entry["commitment"]
                 self.check(sound, position, "the payload is not the one committed to")
-            if correlation == "ledger" and event_type == "ledger.payload_erased" and payload is not None:
-                for target in parsed(payload.decode())["positions"]:
-                    records[target] = position
-                    self.check(target < position, position, "erases a position that is not below its own")
+                if correlation == "ledger" and entry["event_type"] == "ledger.payload_erased":
+                    for target in parsed(payload.decode())["positions"]:
+                        records[target] = position
+                        self.check(target < position, position, "erases a position not below its own")
             for digest, length in references.items():
                 named.setdefault(digest, (position, length))
                 uses.add((digest, position))
-        for position in erased:
-            self.check(position in records, position, "payload and salt are gone without a record")
-        for target, position in records.items():
-            self.check(target in erased, target, f"position {position} says this was erased, and it was not")
+        for position in erased - records.keys():
+            self.wrong(position, "payload and salt are gone without a record")
+        for target in records.keys() - erased:
+            self.wrong(target, f"position {records[target]} says this was erased, and it was not")
         self.head(edge, last_time)
         self.tiles(edge)
         self.blobs(named, uses)
         if self.expect:
-            self.check(
-                expected_root == self.expect[1], None, f"the tree of size {self.expect[0]} is another one"
-            )
+            sound = expected_root == self.expect[1]
+            self.check(sound, None, f"the tree of size {self.expect[0]} is not the one expected")
         return edge, len(erased)
 
     def head(self, edge, last_time):

@@ -1,4 +1,4 @@
-"""docs/format.md against the code: the vectors are what the code makes, the schema is that of a new ledger."""
+"""docs/format.md against the code: the vectors are what the code makes, the schema that of a new ledger."""
 
 import base64
 import hashlib
