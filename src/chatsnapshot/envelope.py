@@ -193,7 +193,8 @@ class LedgerEntry(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True
     """An event as the ledger holds it: the envelope, its ``position``, ``sequence`` and ``recorded_at``.
 
     The fields are the stored columns; :attr:`event` is the envelope made of them. ``leaf`` is the RFC 6962 leaf hash
-    that commits to the event, ``payload_json`` is ``None`` when the payload was erased.
+    that commits to the event, ``commitment`` the salted hash of the payload; ``payload_json`` and ``salt`` are ``None``
+    when the payload was erased, ``payload_bytes`` stays.
     """
 
     position: int
@@ -209,6 +210,9 @@ class LedgerEntry(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True
     version: Optional[int]
     attributes_json: Optional[str]
     leaf: bytes
+    salt: Optional[bytes]
+    commitment: bytes
+    payload_bytes: int
     fetch: Optional[Callable[[Mapping[str, Any]], bytes]] = None
     """Gives the bytes of a blob that the payload names; set by the ledger that the entry was read from."""
 
@@ -275,7 +279,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True
         return (
             self.position, self.sequence, self.recorded_at, self.event_key, self.event_type, self.timestamp,
             self.source_json, self.correlation_id, self.causation_key, self.payload_json, self.version,
-            self.attributes_json, self.leaf,
+            self.attributes_json, self.leaf, self.salt, self.commitment, self.payload_bytes,
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:

@@ -1,0 +1,307 @@
+"""Takes what a caller says happened and makes a draft of it: defaults, validation, encoding, limits."""
+
+from __future__ import annotations
+
+import unicodedata
+import uuid
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+
+from chatsnapshot import jsonvalue
+from chatsnapshot.clock import (
+    Clock,
+    Entropy,
+    idempotent_uuid,
+    time_text,
+    timestamp_text,
+    uuid7,
+    uuid_bytes,
+)
+from chatsnapshot.envelope import ORIGINS, EventEnvelope, LedgerEntry, Source, check_event_type
+from chatsnapshot.errors import InvalidEvent, LimitExceeded
+from chatsnapshot.integrity import canonical_json
+from chatsnapshot.limits import Limits
+from chatsnapshot.recorder import Pending
+from chatsnapshot.scope import Frame
+from chatsnapshot.stores.base import Draft
+from chatsnapshot.stores.draft import make_draft
+
+__all__ = ["Causelike", "Intake", "attributes_text", "cause_key", "correlation_text", "source_text"]
+
+Causelike = Union[str, uuid.UUID, LedgerEntry, EventEnvelope, Pending]
+
+_ORIGIN_BY_DOMAIN = {"execution": "agent", "ui": "ui", "integration": "integration"}
+_KEPT = 8_192
+_UNIT_LIMITS = Limits()
+
+
+def checked_text(value: object, what: str, chars_max: int) -> str:
+    """An id or name: text of 1 to ``chars_max`` characters, NFC, without control characters; int and UUID as text."""
+    if isinstance(value, str):
+        text = str.__str__(value) if type(value) is not str else value
+    elif isinstance(value, (int, uuid.UUID)) and not isinstance(value, bool):
+        text = str(value)
+    else:
+        raise InvalidEvent(f"{what} must be text, an int or a UUID, not {type(value).__name__}", path=what)
+    if not text:
+        raise InvalidEvent(f"{what} is empty; give 1 to {chars_max} characters", path=what)
+    if len(text) > chars_max:
+        raise InvalidEvent(
+            f"{what} has {len(text)} characters, and id_chars_max is {chars_max}; shorten it or hash it", path=what
+        )
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidEvent(f"{what} {text!r:.80} has a lone surrogate; replace it", path=what) from None
+        normal = unicodedata.normalize("NFC", text)
+        if normal != text:
+            text = normal
+    if not text.isprintable() and any(unicodedata.category(char) == "Cc" for char in text):
+        raise InvalidEvent(f"{what} {text!r:.80} has a control character; take it out", path=what)
+    return text
+
+
+def correlation_text(value: object, limits: Limits = _UNIT_LIMITS) -> str:
+    """A correlation id as it is stored."""
+    return checked_text(value, "correlation_id", limits.id_chars_max)
+
+
+def cause_key(cause: object) -> Optional[bytes]:
+    """The 16 bytes of a cause given as text, UUID, entry, envelope or ``Pending``."""
+    if cause is None:
+        return None
+    if isinstance(cause, LedgerEntry):
+        return cause.event_key
+    if isinstance(cause, (EventEnvelope, Pending)):
+        return uuid_bytes(cause.event_id, "causation_id")
+    return uuid_bytes(cause, "causation_id")
+
+
+def source_text(source: object, limits: Limits = _UNIT_LIMITS) -> str:
+    """A source (``Source`` or mapping) as canonical JSON."""
+    if isinstance(source, Source):
+        parts: Mapping[str, Any] = source.to_dict()
+    elif isinstance(source, Mapping):
+        parts = source
+    else:
+        raise InvalidEvent(f"source must be a Source or a mapping, not {type(source).__name__}", path="source")
+    unknown = sorted(str(key) for key in parts if key not in ("origin", "runtime", "name"))
+    if unknown:
+        raise InvalidEvent(f"source has an unknown key {unknown[0]!r}; origin, runtime and name are known", path="source")
+    origin = parts.get("origin")
+    if origin not in ORIGINS:
+        raise InvalidEvent(f"source.origin is one of {', '.join(ORIGINS)}, not {origin!r:.80}", path="source.origin")
+    made = {
+        "origin": origin,
+        "runtime": checked_text(parts.get("runtime") or "none", "source.runtime", limits.id_chars_max),
+    }
+    if parts.get("name") is not None:
+        made["name"] = checked_text(parts["name"], "source.name", limits.id_chars_max)
+    return canonical_json(made).decode()
+
+
+def attributes_text(attributes: object, limits: Limits = _UNIT_LIMITS) -> Optional[str]:
+    """Attributes as canonical JSON, ``None`` when there are none.
+
+    Keys read ``[a-z][a-z0-9_.]{0,63}``; values are text, bool, int within ±(2^53-1) or lists of text. Any other value
+    becomes text.
+    """
+    if attributes is None:
+        return None
+    if not isinstance(attributes, Mapping):
+        raise InvalidEvent(f"attributes must be a mapping, not {type(attributes).__name__}", path="attributes")
+    made: dict[str, object] = {}
+    for key, value in attributes.items():
+        if not isinstance(key, str) or not _attribute_key(key):
+            raise InvalidEvent(
+                f"attribute {key!r:.80} must read [a-z][a-z0-9_.]{{0,63}}; put other data into the payload",
+                path="attributes",
+            )
+        if value is not None:
+            made[key] = _attribute_value(value)
+    if not made:
+        return None
+    text = canonical_json(made).decode()
+    if len(text) > limits.attributes_bytes_max:
+        raise LimitExceeded(
+            "attributes_bytes_max", limits.attributes_bytes_max, len(text), "put large data into the payload"
+        )
+    return text
+
+
+def _attribute_key(key: str) -> bool:
+    return 0 < len(key) <= 64 and key[0] in _LETTERS and all(char in _KEY_CHARS for char in key)
+
+
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
+_KEY_CHARS = _LETTERS | frozenset("0123456789_.")
+_INT_MAX = 2**53 - 1
+
+
+def _attribute_value(value: object) -> object:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and -_INT_MAX <= value <= _INT_MAX:
+        return int(value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = [_attribute_text(item) for item in value]
+        return sorted(items) if isinstance(value, (set, frozenset)) else items
+    return _attribute_text(value)
+
+
+def _attribute_text(value: object) -> str:
+    if isinstance(value, (LedgerEntry, EventEnvelope, Pending)):
+        return value.event_id
+    try:
+        text = value if isinstance(value, str) else str(value)
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    return text.encode("utf-8", "replace").decode()
+
+
+class Intake:
+    """Makes drafts for one ledger. Safe for threads: its caches only ever gain equal values."""
+
+    def __init__(
+        self, clock: Clock, entropy: Entropy, limits: Limits, source: Source | Mapping[str, Any] | None
+    ) -> None:
+        self.clock = clock
+        self.entropy = entropy
+        self.limits = limits
+        self._default_source = None if source is None else source_text(source, limits)
+        self._types: dict[str, str] = {}
+        self._correlations: dict[str, str] = {}
+
+    def draft(
+        self,
+        event_type: str,
+        payload: Any,
+        frame: Frame | None,
+        correlation_id: object = None,
+        causation_id: Causelike | None = None,
+        source: Source | Mapping[str, Any] | None = None,
+        timestamp: object = None,
+        event_id: object = None,
+        idempotency_key: object = None,
+        attributes: Mapping[str, Any] | None = None,
+        schema_version: int | None = None,
+        strict: bool = False,
+        spare: list[bytes] | None = None,
+        salts: list[bytes] | None = None,
+    ) -> Draft:
+        """One draft; raises :class:`InvalidEvent` or :class:`LimitExceeded`.
+
+        ``spare`` and ``salts`` are stacks of ready ids and salts of a batch; what is not used is not missed.
+        """
+        filled: tuple[str, ...] = ()
+        default_source = self._types.get(event_type)
+        if default_source is None:
+            default_source = self._know_type(event_type)
+        if correlation_id is not None:
+            correlation = self._correlations.get(correlation_id) if type(correlation_id) is str else None
+            if correlation is None:
+                correlation = self._know_correlation(correlation_id)
+        elif frame is not None and frame.correlation_id is not None:
+            correlation = frame.correlation_id
+        else:
+            raise InvalidEvent(
+                "correlation_id is missing; give the id of the conversation, workflow or run, or record inside a scope",
+                path="correlation_id",
+            )
+        if causation_id is not None:
+            cause = cause_key(causation_id)
+        elif frame is not None and frame.cause is not None:
+            cause = frame.cause
+            filled = ("causation_id",)
+        else:
+            cause = None
+        if source is not None:
+            source_json = source_text(source, self.limits)
+        else:
+            source_json = (frame and frame.source_json) or self._default_source or default_source
+            filled += ("source",)
+        if timestamp is None:
+            moment = time_text(self.clock())
+            filled += ("timestamp",)
+        else:
+            moment = timestamp_text(timestamp)
+        fresh = False
+        if event_id is not None:
+            if idempotency_key is not None:
+                raise InvalidEvent("give event_id or idempotency_key, not both", path="idempotency_key")
+            key = uuid_bytes(event_id)
+        elif idempotency_key is not None:
+            key = idempotent_uuid(
+                correlation, checked_text(idempotency_key, "idempotency_key", self.limits.id_chars_max)
+            )
+        else:
+            key = spare.pop() if spare else uuid7()[0]
+            fresh = True
+        if schema_version is not None:
+            schema_version = _version(schema_version)
+        encoded = jsonvalue.encode({} if payload is None else payload, limits=self.limits, strict=strict)
+        return make_draft(
+            key,
+            event_type,
+            moment,
+            source_json,
+            correlation,
+            cause,
+            encoded.json,
+            schema_version,
+            None if attributes is None else attributes_text(attributes, self.limits),
+            salts.pop() if salts else self.entropy(16),
+            fresh,
+            filled,
+            encoded.blobs,
+        )
+
+    def redraft(self, envelope: EventEnvelope) -> Draft:
+        """A draft of a complete envelope; its payload is stored as it is, ``$`` tags included."""
+        payload = envelope.payload_json
+        if len(payload) > self.limits.payload_bytes_max:
+            raise LimitExceeded(
+                "payload_bytes_max", self.limits.payload_bytes_max, len(payload), "record it with record(payload=...)"
+            )
+        check_event_type(envelope.event_type)
+        attributes = envelope.attributes
+        return make_draft(
+            uuid_bytes(envelope.event_id),
+            envelope.event_type,
+            timestamp_text(envelope.timestamp),
+            source_text(envelope.source, self.limits),
+            correlation_text(envelope.correlation_id, self.limits),
+            None if envelope.causation_id is None else uuid_bytes(envelope.causation_id, "causation_id"),
+            payload,
+            _version(envelope.schema_version),
+            attributes_text(attributes, self.limits) if attributes else None,
+            self.entropy(16),
+            False,
+            envelope.filled,
+        )
+
+    def _know_type(self, event_type: object) -> str:
+        """Check a type once; gives the source that stands for its domain."""
+        known = check_event_type(event_type)
+        origin = _ORIGIN_BY_DOMAIN.get(known.partition(".")[0], "system")
+        source = f'{{"origin":"{origin}","runtime":"none"}}'
+        if len(self._types) >= _KEPT:
+            self._types.clear()
+        self._types[known] = source
+        return source
+
+    def _know_correlation(self, correlation_id: object) -> str:
+        text = correlation_text(correlation_id, self.limits)
+        if type(correlation_id) is str:
+            if len(self._correlations) >= _KEPT:
+                self._correlations.clear()
+            self._correlations[correlation_id] = text
+        return text
+
+
+def _version(version: object) -> Optional[int]:
+    """A schema version as it is stored: ``None`` for 1."""
+    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= 2**31 - 1:
+        raise InvalidEvent(f"schema_version is a whole number from 1 on, not {version!r:.80}", path="schema_version")
+    return None if version == 1 else version

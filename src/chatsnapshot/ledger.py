@@ -1,0 +1,591 @@
+"""The ledger that users hold: record, read, replay, follow, verify."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Literal, Optional, TypeVar, Union, overload
+
+import msgspec
+
+from chatsnapshot.clock import Clock, Entropy, uuid7, uuid_bytes, uuid_text
+from chatsnapshot.envelope import EventEnvelope, LedgerEntry, Source
+from chatsnapshot.errors import InvalidEvent, LedgerError, LimitExceeded, NotFound, ReadOnly
+from chatsnapshot.intake import Causelike, Intake, cause_key, correlation_text, source_text
+from chatsnapshot.limits import Limits
+from chatsnapshot.reading import Moment, Reading, Replay, make_query, to_entries
+from chatsnapshot.recorder import FlushReport, Pending, Recorder
+from chatsnapshot.run import Run
+from chatsnapshot.scope import Frame, Scope, current_frame, in_copied_context
+from chatsnapshot.stores.base import Draft, Group, Row
+from chatsnapshot.stores.draft import ledger_draft
+from chatsnapshot.stores.open import Location, open_store
+from chatsnapshot.tail import Bell, Tail
+from chatsnapshot.verify import Report, verify
+
+__all__ = ["Ledger", "Opening"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Recordable = Union[EventEnvelope, Mapping[str, Any]]
+
+_VIEWS = "chatsnapshot.projections.views"
+"""Floor 5 computes views; the ledger only hands itself over, by name, when one is asked for."""
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """How a ledger was opened; what a pickled ledger is made of."""
+
+    location: Location
+    create: bool
+    read_only: bool
+    durability: str
+    source: Any
+    limits: Limits
+    clock: Clock
+    entropy: Entropy
+
+
+_open: weakref.WeakSet[Ledger] = weakref.WeakSet()
+
+
+class Ledger:
+    """One append-only history; made by :func:`chatsnapshot.open`.
+
+    Safe to use from any thread, task or forked process. ``with`` and ``async with`` close it.
+    """
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        self._intake = Intake(opening.clock, opening.entropy, opening.limits, opening.source)
+        self._bell = Bell()
+        self._closed = False
+        self._store = open_store(
+            opening.location,
+            create=opening.create,
+            read_only=opening.read_only,
+            durability=opening.durability,
+            clock=opening.clock,
+            entropy=opening.entropy,
+            limits=opening.limits,
+        )
+        self._recorder = Recorder(self._store, opening.limits, self._bell.ring)
+        _open.add(self)
+
+    # --- facts about it --------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Where the ledger is."""
+        return self._opening.location.url
+
+    @property
+    def ledger_id(self) -> str:
+        """UUID text that names this history."""
+        return self._store.ledger_id
+
+    @property
+    def limits(self) -> Limits:
+        """The limits it was opened with."""
+        return self._opening.limits
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened read-only."""
+        return self._opening.read_only
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    @property
+    def head(self) -> int:
+        """The last position; 0 when the ledger is empty."""
+        return self._store.head().size
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self.url}{' read-only' if self.read_only else ''}{' closed' if self._closed else ''}>"
+
+    # --- recording -------------------------------------------------------------------------------------------------
+
+    @overload
+    def record(
+        self,
+        event_type: str | EventEnvelope,
+        payload: Any = ...,
+        *,
+        correlation_id: object = ...,
+        causation_id: Causelike | None = ...,
+        source: Source | Mapping[str, Any] | None = ...,
+        timestamp: datetime | str | None = ...,
+        event_id: object = ...,
+        idempotency_key: object = ...,
+        attributes: Mapping[str, Any] | None = ...,
+        schema_version: int | None = ...,
+        expected_sequence: int | None = ...,
+        strict: bool = ...,
+        wait: Literal[True] = ...,
+    ) -> LedgerEntry: ...
+
+    @overload
+    def record(
+        self, event_type: str | EventEnvelope, payload: Any = ..., *, wait: Literal[False], **options: Any
+    ) -> Pending: ...
+
+    def record(
+        self, event_type: str | EventEnvelope, payload: Any = None, *, wait: bool = True, **options: Any
+    ) -> LedgerEntry | Pending:
+        """Record one event; when it returns, the event survives kill -9 and power loss.
+
+        ``event_type`` reads ``domain.name``; an ``EventEnvelope`` is recorded as it is. ``payload`` is any Python value
+        (``docs/values.md``). ``correlation_id`` is needed unless a scope gives it. ``causation_id`` is an id, entry,
+        envelope or ``Pending``. ``event_id`` is a UUID, ``idempotency_key`` text that makes one: the same id is stored
+        once. ``expected_sequence`` is the correlation's last sequence as the caller knows it (0 = new).
+        ``strict=True`` refuses what strict JSON cannot hold. ``wait=False`` returns a ``Pending`` at once.
+
+        Raises :class:`InvalidEvent`, :class:`LimitExceeded`, :class:`EventConflict`, :class:`SequenceConflict`,
+        :class:`CommitUncertain`, :class:`StoreFull`, :class:`StoreUnavailable`, :class:`StorePoisoned`,
+        :class:`ReadOnly`, :class:`LedgerClosed`.
+        """
+        return self._record(current_frame(id(self)), event_type, payload, wait=wait, **options)
+
+    def _record(
+        self,
+        frame: Frame | None,
+        event_type: str | EventEnvelope,
+        payload: Any = None,
+        *,
+        expected_sequence: int | None = None,
+        wait: bool = True,
+        **options: Any,
+    ) -> Any:
+        group = self._single(frame, event_type, payload, expected_sequence, options)
+        if wait:
+            return self._entry(self._recorder.commit(group)[0])
+        if expected_sequence is not None:
+            raise InvalidEvent(
+                "expected_sequence needs the answer; it does not go with wait=False", path="expected_sequence"
+            )
+        return self._recorder.accept(group, self._entry)[0]
+
+    async def arecord(
+        self,
+        event_type: str | EventEnvelope,
+        payload: Any = None,
+        *,
+        expected_sequence: int | None = None,
+        **options: Any,
+    ) -> LedgerEntry:
+        """As :meth:`record`, without blocking the event loop; durable when it resolves.
+
+        A cancelled call may be stored.
+        """
+        return await self._arecord(
+            current_frame(id(self)), event_type, payload, expected_sequence=expected_sequence, **options
+        )
+
+    async def _arecord(
+        self,
+        frame: Frame | None,
+        event_type: str | EventEnvelope,
+        payload: Any = None,
+        *,
+        expected_sequence: int | None = None,
+        **options: Any,
+    ) -> LedgerEntry:
+        group = self._single(frame, event_type, payload, expected_sequence, options)
+        return self._entry((await self._recorder.acommit(group))[0])
+
+    def record_many(self, events: Iterable[Recordable], *, expected_sequence: int | None = None) -> list[LedgerEntry]:
+        """Record events whole or not at all; gives their entries in the order of ``events``.
+
+        Each is a mapping with the arguments of :meth:`record`, or an ``EventEnvelope``. Known ids give their first
+        entries, the new ones land together. Errors as for :meth:`record`.
+        """
+        group = self._batch(events, expected_sequence)
+        return to_entries(self._recorder.commit(group), self) if group.drafts else []
+
+    async def arecord_many(
+        self, events: Iterable[Recordable], *, expected_sequence: int | None = None
+    ) -> list[LedgerEntry]:
+        """As :meth:`record_many`, without blocking the event loop."""
+        group = self._batch(events, expected_sequence)
+        return to_entries(await self._recorder.acommit(group), self) if group.drafts else []
+
+    def _single(
+        self,
+        frame: Frame | None,
+        event_type: str | EventEnvelope,
+        payload: Any,
+        expected_sequence: int | None,
+        options: dict[str, Any],
+    ) -> Group:
+        self._check_writable()
+        if isinstance(event_type, EventEnvelope):
+            if payload is not None or options:
+                raise InvalidEvent("an envelope is recorded as it is; give no payload or options beside it")
+            draft = self._intake.redraft(event_type)
+        else:
+            draft = self._intake.draft(event_type, payload, frame, **options)
+        return Group([draft], _sequence(expected_sequence))
+
+    def _batch(self, events: Iterable[Recordable], expected_sequence: int | None) -> Group:
+        self._check_writable()
+        frame = current_frame(id(self))
+        given = events if isinstance(events, (list, tuple)) else list(events)
+        count, limits = len(given), self._opening.limits
+        if count > limits.batch_events_max:
+            raise LimitExceeded("batch_events_max", limits.batch_events_max, count, "record several batches")
+        spare = uuid7(count)
+        spare.reverse()
+        noise = self._opening.entropy(16 * count)
+        salts = [noise[i : i + 16] for i in range(16 * (count - 1), -1, -16)]
+        draft, redraft = self._intake.draft, self._intake.redraft
+        drafts: list[Draft] = []
+        size = 0
+        for index, event in enumerate(given):
+            try:
+                if isinstance(event, EventEnvelope):
+                    made = redraft(event)
+                else:
+                    made = draft(frame=frame, spare=spare, salts=salts, **_arguments(event))
+            except InvalidEvent as error:
+                raise InvalidEvent(f"event {index} of the batch: {error}", path=error.path) from None
+            size += made.sealed[2]
+            drafts.append(made)
+        if size > limits.batch_bytes_max:
+            raise LimitExceeded("batch_bytes_max", limits.batch_bytes_max, size, "record several batches")
+        return Group(drafts, _sequence(expected_sequence))
+
+    def _check_writable(self) -> None:
+        if self._opening.read_only:
+            raise ReadOnly(f"{self.url} was opened read-only; open it with read_only=False to record")
+
+    def _entry(self, row: Row) -> LedgerEntry:
+        return to_entries([row], self)[0]
+
+    def flush(self, timeout: float | None = None) -> FlushReport:
+        """Wait until everything accepted with ``wait=False`` is durable; the report names each event that failed.
+
+        Raises ``TimeoutError`` after ``timeout`` seconds.
+        """
+        return self._recorder.flush(timeout)
+
+    async def aflush(self, timeout: float | None = None) -> FlushReport:
+        """As :meth:`flush`, without blocking the event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.flush, timeout)
+
+    # --- scopes ----------------------------------------------------------------------------------------------------
+
+    def scope(
+        self,
+        correlation_id: object = None,
+        *,
+        source: Source | Mapping[str, Any] | None = None,
+        cause: Causelike | None = None,
+    ) -> Scope:
+        """What events recorded inside have in common; records nothing itself. See :class:`Scope`."""
+        return Scope(self, self._frame(correlation_id, source, cause, None))
+
+    def run(
+        self,
+        correlation_id: object = None,
+        *,
+        name: str | None = None,
+        run_id: object = None,
+        resume: bool = False,
+        source: Source | Mapping[str, Any] | None = None,
+        cause: Causelike | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        idempotency_key: object = None,
+        **facts: Any,
+    ) -> Run:
+        """One execution, as ``with`` or ``async with``: a start event, what is recorded inside, exactly one end event.
+
+        Without ``correlation_id`` it gets a new one; inside another run it is then a child run, caused by the outer
+        run's start. ``resume=True`` goes on with a paused or interrupted run (``execution.run_resumed``). ``facts`` are
+        further payload keys of the start event: ``tags``, ``user``, ``session``, ``version``, ``environment``,
+        ``input``, ``forked_from`` …
+        """
+        outer = current_frame(id(self))
+        if correlation_id is None:
+            if resume:
+                raise InvalidEvent("a run that resumes needs its correlation_id", path="correlation_id")
+            correlation = uuid_text(uuid7()[0])
+        else:
+            correlation = correlation_text(correlation_id, self.limits)
+        inner = outer is not None and outer.run_id is not None
+        if run_id is not None:
+            named = correlation_text(run_id, self.limits)
+        elif outer is not None and inner and outer.correlation_id == correlation:
+            named = uuid_text(uuid7()[0])
+        else:
+            named = correlation
+        payload: dict[str, Any] = {}
+        if name is not None:
+            payload["name"] = name
+        if named != correlation:
+            payload["run_id"] = named
+        if outer is not None and outer.run_id is not None and "parent_run_id" not in facts:
+            payload["parent_run_id"] = outer.run_id
+        payload.update(facts)
+        options: dict[str, Any] = {"attributes": attributes}
+        if idempotency_key is not None:
+            options["idempotency_key"] = idempotency_key
+        return Run(self, self._frame(correlation, source, cause, named), named, payload, resume, options)
+
+    def _frame(
+        self, correlation_id: object, source: Source | Mapping[str, Any] | None, cause: Causelike | None, run_id: str | None
+    ) -> Frame:
+        outer = current_frame(id(self))
+        return Frame(
+            id(self),
+            correlation_text(correlation_id, self.limits)
+            if correlation_id is not None
+            else (outer.correlation_id if outer else None),
+            source_text(source, self.limits) if source is not None else (outer.source_json if outer else None),
+            cause_key(cause) if cause is not None else (outer.cause if outer else None),
+            run_id if run_id is not None else (outer.run_id if outer else None),
+            None,
+        )
+
+    def wrap(self, function: F) -> F:
+        """Bind a callable to the scopes of here and now, for a thread pool, a generator or a callback."""
+        return in_copied_context(function)
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        *,
+        correlation_id: object = None,
+        event_type: str | Sequence[str] | None = None,
+        origin: str | None = None,
+        runtime: str | None = None,
+        name: str | None = None,
+        attributes: Mapping[str, str | bool | int] | None = None,
+        causation_id: Causelike | None = None,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        after: int = 0,
+        until: Moment | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> Reading:
+        """Entries in order of position, up to the head of now; ``for`` and ``async for``.
+
+        ``event_type`` is a type, a prefix such as ``execution.*``, or several; ``origin``, ``runtime`` and ``name`` are
+        of the source; ``attributes`` match by value, or by member for lists; ``start`` (inclusive) and ``end``
+        (exclusive) bound ``timestamp``; ``after`` (exclusive) and ``until`` (inclusive) bound the position, and a time
+        in ``until`` bounds ``recorded_at``. ``reverse`` goes down from ``until``.
+        """
+        query = make_query(
+            correlation_id=correlation_id,
+            event_type=event_type,
+            origin=origin,
+            runtime=runtime,
+            name=name,
+            attributes=attributes,
+            causation_id=causation_id,
+            start=start,
+            end=end,
+        )
+        return Reading(self, query, after=after, until=until, limit=limit, reverse=reverse)
+
+    def aread(self, **filters: Any) -> AsyncIterator[LedgerEntry]:
+        """As :meth:`read`, for ``async for``; pages are fetched off the event loop."""
+        return self.read(**filters).__aiter__()
+
+    def get(self, event_id: object) -> LedgerEntry:
+        """The entry of one event; raises :class:`NotFound`."""
+        key = uuid_bytes(event_id)
+        rows = self._store.get([key])
+        if key not in rows:
+            raise NotFound(f"there is no event {uuid_text(key)} in {self.url}")
+        return self._entry(rows[key])
+
+    async def aget(self, event_id: object) -> LedgerEntry:
+        """As :meth:`get`, without blocking the event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.get, event_id)
+
+    def replay(self, correlation_id: object, *, until: Moment | None = None, children: bool = False) -> Replay:
+        """The entries of one run in their order; with ``children`` those of its child runs too, merged by position.
+
+        The same call gives the same bytes every time. Raises :class:`NotFound` for an unknown correlation.
+        """
+        return Replay(self, correlation_id, until=until, children=children)
+
+    def areplay(
+        self, correlation_id: object, *, until: Moment | None = None, children: bool = False
+    ) -> AsyncIterator[LedgerEntry]:
+        """As :meth:`replay`, for ``async for``."""
+        return self.replay(correlation_id, until=until, children=children).__aiter__()
+
+    def tail(self, *, after: int | None = None, timeout: float | None = None, **filters: Any) -> Tail:
+        """Follow the ledger: entries after a position (from now on when ``None``), then live; see :class:`Tail`.
+
+        ``filters`` are those of :meth:`read`, without bounds.
+        """
+        return Tail(self, make_query(**filters), after, timeout)
+
+    def blob(self, reference: str | Mapping[str, Any]) -> bytes:
+        """The bytes of a blob, named by ``sha256:…`` or by the ``$blob`` object of a payload.
+
+        Raises :class:`NotFound` when it is not there or was erased.
+        """
+        name = reference.get("$blob") if isinstance(reference, Mapping) else getattr(reference, "ref", reference)
+        if not isinstance(name, str) or not name.startswith("sha256:") or len(name) != 71:
+            raise InvalidEvent(f"a blob is named by sha256: and 64 hex digits, not {name!r:.80}")
+        try:
+            digest = bytes.fromhex(name[7:])
+        except ValueError:
+            raise InvalidEvent(f"a blob is named by sha256: and 64 hex digits, not {name!r:.80}") from None
+        parts = self._store.blob(digest)
+        if parts is None:
+            raise NotFound(f"there is no blob {name} in {self.url}; it may have been erased")
+        return b"".join(parts)
+
+    def view(self, name: str, correlation_id: object = None, *, until: Moment | None = None) -> Any:
+        """A projection's state for one run, as of now or of ``until``: ``runs``, ``timeline``, ``transcript`` …"""
+        return importlib.import_module(_VIEWS).view(self, name, correlation_id, until=until)
+
+    async def aview(self, name: str, correlation_id: object = None, *, until: Moment | None = None) -> Any:
+        """As :meth:`view`, without blocking the event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.view, name, correlation_id, until=until)
+
+    # --- integrity -------------------------------------------------------------------------------------------------
+
+    def verify(self, *, progress: Callable[[int, int], None] | None = None) -> Report:
+        """Derive everything anew from the stored columns and say what is proven and what is not."""
+        return verify(self._store, self._opening.limits, progress)
+
+    async def averify(self) -> Report:
+        """As :meth:`verify`, without blocking the event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.verify)
+
+    def erase(self, positions: int | Iterable[int], *, reason: str, **facts: Any) -> LedgerEntry:
+        """Remove the payloads at these positions for good; the record of it is an event, and its entry is returned.
+
+        Events, their order and every proof stay. Raises :class:`NotFound` for a position that is not there,
+        :class:`InvalidEvent` for one of the ledger's own records.
+        """
+        self._check_writable()
+        wanted = sorted({positions} if isinstance(positions, int) else set(positions))
+        head = self.head
+        if not wanted:
+            raise InvalidEvent("give the positions to erase", path="positions")
+        for position in wanted:
+            if isinstance(position, bool) or not isinstance(position, int) or not 1 <= position <= head:
+                raise NotFound(f"there is no position {position!r} in {self.url}; the last one is {head}")
+        for position in wanted:
+            found = next(self.read(after=position - 1, until=position))
+            if found.event_type.startswith("ledger."):
+                raise InvalidEvent(f"position {position} is a record of the ledger itself and stays")
+        payload = {"positions": wanted, "reason": reason, **facts}
+        record = ledger_draft("ledger.payload_erased", payload, self._opening.entropy, self._opening.clock)
+        entry = self._entry(self._store.erase(wanted, record))
+        self._bell.ring()
+        return entry
+
+    # --- end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Store what was accepted and let go of the store. A second close does nothing."""
+        if self._closed:
+            return
+        self._recorder.close()
+        self._closed = True
+        self._bell.ring()
+        self._store.close()
+
+    async def aclose(self) -> None:
+        """As :meth:`close`, without blocking the event loop."""
+        import asyncio
+
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Ledger:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        recorder: Optional[Recorder] = getattr(self, "_recorder", None)
+        if recorder is not None and not self._closed:
+            recorder.shut("the ledger was dropped without close()")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._opening.location.kind == "memory":
+            raise LedgerError("a memory: ledger lives in one process and cannot be pickled; use a path such as runs.db")
+        opening = self._opening
+        return _reopen, (opening.location, opening.read_only, opening.durability, opening.source, opening.limits)
+
+
+def _reopen(location: Location, read_only: bool, durability: str, source: Any, limits: Limits) -> Ledger:
+    """What a pickled ledger becomes in another process: the same ledger, opened there."""
+    from chatsnapshot.opening import open
+
+    return open(location.url, read_only=read_only, durability=durability, source=source, limits=limits)
+
+
+def _sequence(expected: object) -> int | None:
+    if expected is None:
+        return None
+    if isinstance(expected, bool) or not isinstance(expected, int) or expected < 0:
+        raise InvalidEvent(f"expected_sequence is 0 or more, not {expected!r}", path="expected_sequence")
+    return expected
+
+
+_ARGUMENTS = frozenset(
+    {
+        "event_type", "payload", "correlation_id", "causation_id", "source", "timestamp", "event_id",
+        "idempotency_key", "attributes", "schema_version", "strict",
+    }
+)  # fmt: skip
+
+
+def _arguments(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of one event of a batch."""
+    if not isinstance(event, Mapping):
+        raise InvalidEvent(f"it must be a mapping or an EventEnvelope, not {type(event).__name__}")
+    if not event.keys() <= _ARGUMENTS:
+        unknown = sorted(str(key) for key in event.keys() - _ARGUMENTS)[0]
+        raise InvalidEvent(f"{unknown!r} is no argument of record()", path=unknown)
+    if "event_type" not in event:
+        raise InvalidEvent("event_type is missing", path="event_type")
+    return event if "payload" in event else {"payload": None, **event}
+
+
+def _after_fork_in_child() -> None:
+    for ledger in list(_open):
+        ledger._store.after_fork()
+        ledger._recorder.after_fork()
+        ledger._bell = Bell()
+        ledger._recorder._committed = ledger._bell.ring
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,266 @@
+"""Reads a ledger: filters, pages, replay with child runs. Every read ends at the head of its start."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import starmap
+from typing import TYPE_CHECKING, Optional, Union
+
+from chatsnapshot.clock import timestamp_text
+from chatsnapshot.envelope import LedgerEntry
+from chatsnapshot.errors import Corrupt, InvalidEvent, NotFound
+from chatsnapshot.intake import Causelike, cause_key, correlation_text
+from chatsnapshot.limits import Limits
+from chatsnapshot.stores.base import Page, Query, Row, Store
+
+if TYPE_CHECKING:
+    from chatsnapshot.ledger import Ledger
+
+__all__ = ["Moment", "Reading", "Replay", "make_query", "position_until", "to_entries"]
+
+Moment = Union[int, str, datetime]
+"""A position, or a time (aware datetime or RFC 3339 text)."""
+
+_EVERYTHING = Query()
+
+
+def make_query(
+    *,
+    correlation_id: object = None,
+    event_type: str | Sequence[str] | None = None,
+    origin: str | None = None,
+    runtime: str | None = None,
+    name: str | None = None,
+    attributes: Mapping[str, str | bool | int] | None = None,
+    causation_id: Causelike | None = None,
+    start: datetime | str | None = None,
+    end: datetime | str | None = None,
+) -> Query:
+    """The filters of a read; raises :class:`InvalidEvent` for one that cannot match anything by its form."""
+    exact: list[str] = []
+    prefixes: list[str] = []
+    for wanted in [event_type] if isinstance(event_type, str) else event_type or ():
+        if wanted == "*":
+            exact, prefixes = [], []
+            event_type = None
+            break
+        if wanted.endswith(".*") and wanted.isascii():
+            prefixes.append(wanted[:-1])
+        elif "*" in wanted or not wanted:
+            raise InvalidEvent(f"event_type {wanted!r} is neither a type nor a prefix such as execution.*")
+        else:
+            exact.append(wanted)
+    for key, value in (attributes or {}).items():
+        if not isinstance(value, (str, bool, int)):
+            raise InvalidEvent(f"attributes are matched by text, bool or int, not {type(value).__name__} ({key})")
+        if '"' in key or "\\" in key:
+            raise InvalidEvent(f"{key!r} is not the name of an attribute")
+    return Query(
+        correlation_id=None if correlation_id is None else correlation_text(correlation_id),
+        event_types=tuple(exact) if event_type is not None else None,
+        type_prefixes=tuple(prefixes) if prefixes else None,
+        origin=origin,
+        runtime=runtime,
+        name=name,
+        attributes=tuple((attributes or {}).items()),
+        causation_id=cause_key(causation_id),
+        start=None if start is None else timestamp_text(start),
+        end=None if end is None else timestamp_text(end),
+    )
+
+
+def to_entries(rows: Sequence[Row], ledger: Ledger) -> list[LedgerEntry]:
+    """Entries of rows; those that name blobs know where to fetch them."""
+    return [
+        LedgerEntry(*row, ledger.blob) if row[9] is not None and b'"$blob"' in row[9] else entry
+        for row, entry in zip(rows, starmap(LedgerEntry, rows))
+    ]
+
+
+def position_until(store: Store, until: Moment | None, head: int) -> int:
+    """The last position that ``until`` allows: a position, or the last one recorded at or before a time."""
+    if until is None:
+        return head
+    if isinstance(until, bool) or not isinstance(until, (int, str, datetime)):
+        raise InvalidEvent(f"until is a position or a time, not {type(until).__name__}", path="until")
+    if isinstance(until, int):
+        return min(until, head)
+    moment = timestamp_text(until)
+    low, high = 0, head  # the answer lies in low..high; recorded_at never goes back
+    while low < high:
+        middle = (low + high + 1) // 2
+        page = store.read(_EVERYTHING, after=middle - 1, until=middle, limit=1, reverse=False, hint=None)
+        if not page.rows:
+            raise Corrupt(f"position {middle} is missing; run chatsnapshot verify", position=middle)
+        if page.rows[0][2] <= moment:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class Reading:
+    """An iterator (``for`` and ``async for``) over matching entries, page by page, up to the head of its start.
+
+    ``scanned_to`` is the position that has been looked at; :meth:`page` gives one page at a time.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        query: Query,
+        *,
+        after: int = 0,
+        until: Moment | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> None:
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise InvalidEvent(f"limit is a number of entries, not {limit!r}", path="limit")
+        if isinstance(after, bool) or not isinstance(after, int):
+            raise InvalidEvent(f"after is a position, not {after!r:.80}", path="after")
+        self._ledger = ledger
+        self._store = ledger._store
+        self._limits: Limits = ledger.limits
+        self._query = query
+        self._left = limit
+        self._reverse = reverse
+        self._after = max(after, 0)
+        head = self._store.head().size
+        self._until = position_until(self._store, until, head)
+        self.scanned_to = self._until if reverse else self._after
+        self._hint: Optional[int] = None
+        self._expected: Optional[int] = None
+        self._done = self._until <= self._after or limit == 0
+        # An iterator of its own, so that a loop that breaks off can go on where it was.
+        self._buffer: Iterator[LedgerEntry] = iter(())
+        self._steps: Iterator[LedgerEntry] | None = None
+
+    def __iter__(self) -> Iterator[LedgerEntry]:
+        yield from self._buffer
+        while not self._done:
+            self._buffer = iter(self.page())
+            yield from self._buffer
+
+    def __next__(self) -> LedgerEntry:
+        if self._steps is None:
+            self._steps = iter(self)
+        return next(self._steps)
+
+    async def __aiter__(self) -> AsyncIterator[LedgerEntry]:
+        import asyncio
+
+        while not self._done:
+            for entry in await asyncio.to_thread(self.page):
+                yield entry
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there is no further page."""
+        return self._done
+
+    def page(self) -> list[LedgerEntry]:
+        """The next page: up to 1,000 matches, or what up to 50,000 scanned entries hold (it may be empty)."""
+        if self._done:
+            return []
+        limit = self._limits.page_entries_max
+        if self._left is not None:
+            limit = min(limit, self._left)
+        found = self._store.read(
+            self._query,
+            after=self._after if self._reverse else self.scanned_to,
+            until=self.scanned_to if self._reverse else self._until,
+            limit=limit,
+            reverse=self._reverse,
+            hint=self._hint,
+        )
+        self._check_dense(found)
+        self.scanned_to = found.scanned_to
+        self._done = found.done
+        if found.rows:
+            self._hint = found.rows[-1][1]
+        if self._left is not None:
+            self._left -= len(found.rows)
+            if self._left <= 0:
+                self._done = True
+        return to_entries(found.rows, self._ledger)
+
+    def _check_dense(self, page: Page) -> None:
+        """A hole in positions, or in the sequences of one correlation, is an error, never a skip."""
+        rows = page.rows
+        if self._query == _EVERYTHING:
+            column, what = 0, "position"
+            expected = self.scanned_to if self._reverse else self.scanned_to + 1
+        elif self._query.correlation_id is not None and self._query == Query(correlation_id=self._query.correlation_id):
+            column, what = 1, f"sequence of {self._query.correlation_id!r}"
+            if not rows:
+                return
+            expected = rows[0][1] if self._expected is None else self._expected
+        else:
+            return
+        step = -1 if self._reverse else 1
+        if rows and (rows[0][column] != expected or rows[-1][column] != expected + step * (len(rows) - 1)):
+            for row in rows:
+                if row[column] != expected:
+                    raise Corrupt(
+                        f"{what} {expected} is missing before position {row[0]}; run chatsnapshot verify",
+                        position=row[0],
+                    )
+                expected += step
+        if not rows and column == 0 and page.done and page.scanned_to != self.scanned_to and not self._reverse:
+            raise Corrupt(f"position {expected} is missing; run chatsnapshot verify", position=expected)
+        if rows:
+            self._expected = rows[-1][column] + step
+
+
+class Replay:
+    """The entries of one correlation in their order; with ``children`` those of child runs too, merged by position."""
+
+    def __init__(self, ledger: Ledger, correlation_id: object, *, until: Moment | None, children: bool) -> None:
+        self._ledger = ledger
+        self._steps: Iterator[LedgerEntry] | None = None
+        self._until = position_until(ledger._store, until, ledger._store.head().size)
+        self._correlations = [correlation_text(correlation_id)]
+        if ledger._store.last_sequence(self._correlations[0]) == 0:
+            raise NotFound(f"there is no event of {self._correlations[0]!r} in {ledger.url}; list what there is with runs")
+        if children:
+            seen = set(self._correlations)
+            for correlation in self._correlations:
+                for child in ledger._store.children(correlation):
+                    if child not in seen:
+                        seen.add(child)
+                        self._correlations.append(child)
+
+    @property
+    def correlations(self) -> list[str]:
+        """The correlations that are replayed, parents first."""
+        return list(self._correlations)
+
+    def __next__(self) -> LedgerEntry:
+        if self._steps is None:
+            self._steps = iter(self)
+        return next(self._steps)
+
+    def __iter__(self) -> Iterator[LedgerEntry]:
+        readings = [
+            iter(Reading(self._ledger, Query(correlation_id=correlation), until=self._until))
+            for correlation in self._correlations
+        ]
+        return readings[0] if len(readings) == 1 else heapq.merge(*readings, key=_position)
+
+    async def __aiter__(self) -> AsyncIterator[LedgerEntry]:
+        import asyncio
+        from itertools import islice
+
+        entries = iter(self)
+        while chunk := await asyncio.to_thread(lambda: list(islice(entries, 500))):
+            for entry in chunk:
+                yield entry
+
+
+def _position(entry: LedgerEntry) -> int:
+    return entry.position
+
+

@@ -1,0 +1,440 @@
+"""Group commit: one writer for the queue, inline commit when nothing waits, back-pressure, drain at exit.
+
+A caller that waits commits by itself when the recorder is idle. Otherwise its group joins a bounded queue, and one writer
+thread commits what is queued together, never waiting on a timer. The thread is started when it is first needed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any, Optional
+
+import msgspec
+
+from chatsnapshot import exiting
+from chatsnapshot.clock import uuid_text
+from chatsnapshot.envelope import EventEnvelope, LedgerEntry, source_of
+from chatsnapshot.errors import CommitUncertain, InvalidEvent, LedgerClosed, LedgerError, LimitExceeded
+from chatsnapshot.limits import Limits
+from chatsnapshot.stores.base import Draft, Group, Outcome, Row, Store
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["Failure", "FlushReport", "Pending", "Recorder", "envelope_of"]
+
+_log = logging.getLogger("chatsnapshot")
+_FAILURES_KEPT = 10_000
+
+
+def envelope_of(draft: Draft) -> EventEnvelope:
+    """The complete envelope of a draft, ready to be recorded again."""
+    event_id, event_type, timestamp, source, correlation, cause, payload, version, attributes = draft.columns
+    return EventEnvelope(
+        event_id=uuid_text(event_id),
+        event_type=event_type,
+        timestamp=timestamp,
+        source=source_of(source),
+        correlation_id=correlation,
+        causation_id=None if cause is None else uuid_text(cause),
+        payload_json=payload or b"{}",
+        schema_version=version or 1,
+        attributes_json=attributes,
+        filled=draft.filled,
+    )
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """An accepted event that could not be stored, and why."""
+
+    event: EventEnvelope
+    error: Exception
+
+
+class FlushReport(msgspec.Struct, frozen=True):
+    """What became of the events accepted with ``wait=False`` since the last flush."""
+
+    stored: int
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether every one is stored."""
+        return not self.failures
+
+
+class _Ticket:
+    """One group on its way through the queue."""
+
+    __slots__ = ("_latch", "done", "events", "future", "group", "loop", "outcome", "size", "waited")
+
+    def __init__(self, group: Group, waited: bool) -> None:
+        self.group = group
+        self.events = len(group.drafts)
+        self.size = sum([draft.sealed[2] for draft in group.drafts])
+        self.outcome: Optional[Outcome] = None
+        self.done = False
+        self.waited = waited
+        self.loop: Optional[asyncio.AbstractEventLoop] = None
+        self.future: Optional[asyncio.Future[None]] = None
+        self._latch = threading.Lock()
+        self._latch.acquire()
+
+    def wait(self, timeout: float | None) -> bool:
+        if self.done:
+            return True
+        if not self._latch.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
+            return False
+        self._latch.release()
+        return True
+
+    def resolve(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.done = True
+        self._latch.release()
+
+    def rows(self) -> list[Row]:
+        if isinstance(self.outcome, list):
+            return self.outcome
+        assert self.outcome is not None
+        raise self.outcome
+
+
+class Pending:
+    """An event that was accepted and is not yet acknowledged.
+
+    ``event_id`` is known at once, so that it can be the cause of other events.
+    """
+
+    __slots__ = ("_entry", "_index", "_ticket", "event_id")
+
+    def __init__(self, event_id: str, ticket: _Ticket, index: int, entry: Callable[[Row], LedgerEntry]) -> None:
+        self.event_id = event_id
+        self._ticket = ticket
+        self._index = index
+        self._entry = entry
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._ticket.done
+
+    def result(self, timeout: float | None = None) -> LedgerEntry:
+        """Wait until the event is durable and give its entry.
+
+        Raises what kept it from being stored, or ``TimeoutError`` after ``timeout`` seconds (it is still accepted).
+        """
+        if not self._ticket.wait(timeout):
+            raise TimeoutError(f"event {self.event_id} is not durable after {timeout} s; it is still accepted")
+        return self._entry(self._ticket.rows()[self._index])
+
+    def __repr__(self) -> str:
+        return f"<Pending {self.event_id} {'done' if self.done() else 'accepted'}>"
+
+
+class Recorder:
+    """Takes groups of drafts from any thread or event loop and puts them into the store."""
+
+    def __init__(self, store: Store, limits: Limits, committed: Callable[[], None]) -> None:
+        self._store = store
+        self._limits = limits
+        self._committed = committed
+        self._closed: str | None = None
+        self._reset()
+        exiting.watch(self)
+
+    def _reset(self) -> None:
+        # Re-entrant, because a finaliser may run inside it on the same thread.
+        self._mutex = threading.RLock()
+        self._work = threading.Condition(self._mutex)
+        self._space = threading.Condition(self._mutex)
+        self._idle = threading.Condition(self._mutex)
+        self._queue: deque[_Ticket] = deque()
+        self._events = 0
+        self._bytes = 0
+        self._busy = False
+        self._writer: threading.Thread | None = None
+        self._accepted = 0
+        self._resolved = 0
+        self._stored = 0
+        self._failures: deque[Failure] = deque(maxlen=_FAILURES_KEPT)
+        self._room_waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+
+    # --- callers ---------------------------------------------------------------------------------------------------
+
+    def commit(self, group: Group) -> list[Row]:
+        """Store a group and give its rows; durable when it returns."""
+        with self._mutex:
+            self._check_open()
+            inline = not self._busy and not self._queue
+            if inline:
+                self._busy = True
+        if not inline:
+            ticket = _Ticket(group, waited=True)
+            self._enqueue(ticket)
+            ticket.wait(None)
+            return ticket.rows()
+        try:
+            outcome = self._append([group])[0]
+        finally:
+            with self._mutex:
+                self._busy = False
+                if self._queue:
+                    self._wake_writer()
+                self._idle.notify_all()
+        if isinstance(outcome, list):
+            self._committed()
+            return outcome
+        raise outcome
+
+    def accept(self, group: Group, entry: Callable[[Row], LedgerEntry]) -> list[Pending]:
+        """Queue a group without waiting for the commit; waits only while the queue is full."""
+        ticket = _Ticket(group, waited=False)
+        self._enqueue(ticket)
+        return [
+            Pending(uuid_text(draft.columns[0]), ticket, index, entry) for index, draft in enumerate(group.drafts)
+        ]
+
+    async def acommit(self, group: Group) -> list[Row]:
+        """Store a group without blocking the event loop; durable when it resolves.
+
+        Once it has been accepted, cancelling the caller does not take the group back.
+        """
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        ticket = _Ticket(group, waited=True)
+        ticket.loop = loop
+        ticket.future = loop.create_future()
+        while True:
+            with self._mutex:
+                self._check_open()
+                if self._has_room(ticket):
+                    self._push(ticket)
+                    break
+                room: asyncio.Future[None] = loop.create_future()
+                self._room_waiters.append((loop, room))
+                self._wake_writer()
+            await room
+        await ticket.future
+        return ticket.rows()
+
+    def flush(self, timeout: float | None = None) -> FlushReport:
+        """Wait until everything accepted before this call is settled, and tell what became of it.
+
+        Raises ``TimeoutError`` when that takes longer than ``timeout`` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._mutex:
+            goal = self._accepted
+            while self._resolved < goal:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    raise TimeoutError(f"{goal - self._resolved} groups are not settled after {timeout} s")
+                self._idle.wait(left)
+            report = FlushReport(self._stored, tuple(self._failures))
+            self._stored = 0
+            self._failures.clear()
+            return report
+
+    def close(self, reason: str = "the ledger was closed") -> None:
+        """Take nothing more, store what was accepted, end the writer thread."""
+        with self._mutex:
+            self._shut(reason)
+            writer = self._writer
+        if writer is not None and writer is not threading.current_thread():
+            writer.join()
+        with self._mutex:
+            while self._busy:
+                self._idle.wait()
+
+    def shut(self, reason: str) -> None:
+        """Take nothing more; the writer drains the queue and ends. Does not wait."""
+        with self._mutex:
+            self._shut(reason)
+
+    def _shut(self, reason: str) -> None:
+        if self._closed is None:
+            self._closed = reason
+        self._work.notify_all()
+        self._space.notify_all()
+        self._tell_room()
+
+    @property
+    def queued(self) -> int:
+        """Events that wait for the writer."""
+        return self._events
+
+    # --- queue -----------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed is None and exiting.begun():
+            self._closed = "the interpreter is shutting down"
+        if self._closed is not None:
+            raise LedgerClosed(f"{self._closed}; nothing was recorded, open a ledger again to go on")
+
+    def _has_room(self, ticket: _Ticket) -> bool:
+        """Whether the group fits; a single group larger than the queue fits an empty one."""
+        return not self._queue or (
+            self._events + ticket.events <= self._limits.queue_events_max
+            and self._bytes + ticket.size <= self._limits.queue_bytes_max
+        )
+
+    def _enqueue(self, ticket: _Ticket) -> None:
+        with self._mutex:
+            self._check_open()
+            while not self._has_room(ticket):
+                self._wake_writer()
+                self._space.wait()
+                self._check_open()
+            self._push(ticket)
+
+    def _push(self, ticket: _Ticket) -> None:
+        self._queue.append(ticket)
+        self._events += ticket.events
+        self._bytes += ticket.size
+        self._accepted += 1
+        if not self._busy:
+            self._wake_writer()
+
+    def _wake_writer(self) -> None:
+        if self._writer is None:
+            exiting.start()
+            # Not a daemon: the interpreter waits for it at exit, and the exit watch tells it to drain and end.
+            self._writer = threading.Thread(target=self._write, name="chatsnapshot-writer", daemon=False)
+            self._writer.start()
+        else:
+            self._work.notify()
+
+    def _drain(self) -> list[_Ticket]:
+        """The next groups for one commit."""
+        events = size = 0
+        taken: list[_Ticket] = []
+        limit = min(self._limits.group_events_max, self._store.traits.group_events_max)
+        while self._queue:
+            ticket = self._queue[0]
+            if taken and (events + ticket.events > limit or size + ticket.size > self._limits.group_bytes_max):
+                break
+            taken.append(self._queue.popleft())
+            events += ticket.events
+            size += ticket.size
+        self._events -= events
+        self._bytes -= size
+        self._space.notify_all()
+        self._tell_room()
+        return taken
+
+    def _tell_room(self) -> None:
+        waiters, self._room_waiters = self._room_waiters, []
+        for loop, room in waiters:
+            _call(loop, _set_done, room)
+
+    # --- writer ----------------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        while True:
+            with self._mutex:
+                while not self._queue or self._busy:
+                    if self._closed is not None and not self._queue:
+                        self._writer = None
+                        self._idle.notify_all()
+                        return
+                    self._work.wait()
+                self._busy = True
+                tickets = self._drain()
+            outcomes = self._append([ticket.group for ticket in tickets])
+            with self._mutex:
+                self._busy = False
+                self._settle(tickets, outcomes)
+                self._idle.notify_all()
+            self._resolve(tickets, outcomes)
+            self._committed()
+
+    def _append(self, groups: Sequence[Group]) -> list[Outcome]:
+        """Append groups; every group gets an outcome, whatever happens (but not for KeyboardInterrupt and the like)."""
+        try:
+            return self._store.append(groups)
+        except CommitUncertain as error:
+            return [_uncertain(error, group) for group in groups]
+        except (InvalidEvent, LimitExceeded) as error:
+            if len(groups) == 1:
+                return [error]
+            # One event that the store refuses must not take the others with it.
+            return [self._append([group])[0] for group in groups]
+        except LedgerError as error:
+            return _for_each(error, len(groups))
+        except Exception as error:
+            _log.exception("the store failed in an unforeseen way")
+            wrapped = LedgerError(f"the store failed: {type(error).__name__}: {error}; nothing is known of these events")
+            wrapped.__cause__ = error
+            return _for_each(wrapped, len(groups))
+
+    def _settle(self, tickets: Sequence[_Ticket], outcomes: Sequence[Outcome]) -> None:
+        self._resolved += len(tickets)
+        for ticket, outcome in zip(tickets, outcomes):
+            if ticket.waited:
+                continue
+            if isinstance(outcome, list):
+                self._stored += len(outcome)
+                continue
+            if not self._failures:
+                _log.error("an accepted event could not be stored (flush() tells which): %s", outcome)
+            self._failures.extend(Failure(envelope_of(draft), outcome) for draft in ticket.group.drafts)
+
+    def _resolve(self, tickets: Sequence[_Ticket], outcomes: Sequence[Outcome]) -> None:
+        """Tell the callers; those of one event loop with one callback."""
+        loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        for ticket, outcome in zip(tickets, outcomes):
+            ticket.resolve(outcome)
+            if ticket.loop is not None and ticket.future is not None:
+                loops.setdefault(ticket.loop, []).append(ticket.future)
+        for loop, futures in loops.items():
+            _call(loop, _set_all_done, futures)
+
+    # --- fork ------------------------------------------------------------------------------------------------------
+
+    def after_fork(self) -> None:
+        """In a forked child: what is queued belongs to the parent; the child starts with an empty queue."""
+        left = list(self._queue)
+        self._reset()
+        for ticket in left:
+            ticket.resolve(LedgerClosed(f"this event was accepted in the parent of process {os.getpid()}"))
+
+
+def _for_each(error: LedgerError, count: int) -> list[Outcome]:
+    """The error for every group; copies, because each will be raised on a thread of its own."""
+    outcomes: list[Outcome] = [error]
+    for _ in range(count - 1):
+        twin = copy(error)
+        twin.__cause__ = error.__cause__
+        outcomes.append(twin)
+    return outcomes
+
+
+def _uncertain(error: CommitUncertain, group: Group) -> CommitUncertain:
+    own = CommitUncertain(error.args[0], [envelope_of(draft) for draft in group.drafts])
+    own.__cause__ = error.__cause__
+    return own
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], argument: object) -> None:
+    try:
+        loop.call_soon_threadsafe(function, argument)
+    except RuntimeError:
+        pass  # the loop was closed: nobody waits there any more
+
+
+def _set_done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _set_all_done(futures: Sequence[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

@@ -1,0 +1,179 @@
+"""Scopes: what the events recorded inside have in common, carried by the context (threads by a helper)."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypeVar
+
+if TYPE_CHECKING:
+    from chatsnapshot.envelope import LedgerEntry
+    from chatsnapshot.ledger import Ledger
+
+__all__ = ["Frame", "Scope", "current_frame", "in_copied_context"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Frame(NamedTuple):
+    """What a scope fills in, its own and what it inherits."""
+
+    owner: int
+    correlation_id: Optional[str]
+    source_json: Optional[str]
+    cause: Optional[bytes]
+    run_id: Optional[str]
+    outer: Optional[Frame]  # type: ignore[misc]  # a recursive type
+
+
+_innermost: contextvars.ContextVar[Frame | None] = contextvars.ContextVar("chatsnapshot_scope", default=None)
+
+
+def current_frame(owner: int) -> Frame | None:
+    """The innermost scope of one ledger in this context."""
+    frame = _innermost.get()
+    while frame is not None and frame.owner != owner:
+        frame = frame.outer
+    return frame
+
+
+class Scope:
+    """A context manager (``with`` and ``async with``) that fills in correlation, source and cause. It records nothing.
+
+    The cause is the one given, for every event inside, not the event before. Scopes nest: what an inner one leaves out
+    comes from the outer one. The scope's own :meth:`record` works wherever the scope object goes, also in threads.
+    """
+
+    def __init__(self, ledger: Ledger, frame: Frame) -> None:
+        self._ledger = ledger
+        self._frame = frame
+        self._token: contextvars.Token[Frame | None] | None = None
+
+    @property
+    def correlation_id(self) -> str | None:
+        """The correlation that events inside belong to."""
+        return self._frame.correlation_id
+
+    def record(self, event_type: str, payload: Any = None, **options: Any) -> Any:
+        """As ``ledger.record``, with what this scope fills in."""
+        return self._ledger._record(self._frame, event_type, payload, **options)
+
+    async def arecord(self, event_type: str, payload: Any = None, **options: Any) -> LedgerEntry:
+        """As ``ledger.arecord``, with what this scope fills in."""
+        return await self._ledger._arecord(self._frame, event_type, payload, **options)
+
+    def _enter(self) -> None:
+        frame = self._frame._replace(outer=_innermost.get())
+        self._frame = frame
+        self._token = _innermost.set(frame)
+
+    def _leave(self) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            try:
+                _innermost.reset(token)
+            except ValueError:
+                pass  # left in another context (an async generator closed by the loop): that context ends with it
+
+    def __enter__(self) -> Scope:
+        self._enter()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._leave()
+
+    async def __aenter__(self) -> Scope:
+        self._enter()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._leave()
+
+
+def in_copied_context(function: F) -> F:
+    """Bind a callable to a copy of the caller's context, so that scopes hold in other threads and in generators.
+
+    Works for functions, coroutine functions, generator functions and async generator functions. Each call gets a copy of
+    the context of the moment of binding; a generator runs in its own copy and never leaks a scope to its consumer.
+    """
+    bound = contextvars.copy_context()
+    wrapper: Callable[..., Any]
+    if inspect.isasyncgenfunction(function):
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return _drive_async(function(*args, **kwargs), bound.run(contextvars.copy_context))
+
+    elif inspect.isgeneratorfunction(function):
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return _drive(function(*args, **kwargs), bound.run(contextvars.copy_context))
+
+    elif inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return await _Stepped(function(*args, **kwargs), bound.run(contextvars.copy_context))
+
+    else:
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return bound.run(contextvars.copy_context).run(function, *args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+class _Stepped:
+    """An awaitable whose every step runs in one given context."""
+
+    def __init__(self, awaitable: Awaitable[Any], context: contextvars.Context) -> None:
+        self._awaitable = awaitable
+        self._context = context
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._awaitable.__await__()
+        run = self._context.run
+        send: Any = None
+        failure: BaseException | None = None
+        while True:
+            try:
+                if failure is None:
+                    waited_for = run(next, steps) if send is None else run(steps.send, send)
+                else:
+                    failure, raised = None, failure
+                    waited_for = run(steps.throw, raised)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                send = yield waited_for
+            except BaseException as error:
+                failure = error
+
+
+async def _drive_async(generator: AsyncGenerator[Any, Any], context: contextvars.Context) -> AsyncGenerator[Any, Any]:
+    try:
+        while True:
+            try:
+                item = await _Stepped(generator.__anext__(), context)
+            except StopAsyncIteration:
+                return
+            yield item
+    finally:
+        await _Stepped(generator.aclose(), context)
+
+
+def _drive(generator: Generator[Any, Any, Any], context: contextvars.Context) -> Generator[Any, Any, Any]:
+    try:
+        send: Any = None
+        while True:
+            try:
+                item = context.run(generator.send, send)
+            except StopIteration as stop:
+                return stop.value
+            send = yield item
+    finally:
+        context.run(generator.close)

@@ -1,0 +1,66 @@
+"""Checks whole entries that come from another ledger before a store takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from chatsnapshot.clock import uuid_text
+from chatsnapshot.errors import Corrupt
+from chatsnapshot.integrity import commit, header_bytes, leaf_hash
+from chatsnapshot.jsonvalue import blob_digests
+from chatsnapshot.stores.base import Row
+
+__all__ = ["check_rows", "row_header"]
+
+
+
+def row_header(row: Row) -> bytes:
+    """The canonical header of a stored row: what its leaf is the hash of."""
+    return header_bytes(
+        uuid_text(row[3]),
+        row[4],
+        row[5],
+        row[6],
+        row[7],
+        None if row[8] is None else uuid_text(row[8]),
+        row[10],
+        row[11],
+        row[14],
+        row[15],
+        row[2],
+    )
+
+
+def check_rows(
+    rows: Sequence[Row], recorded_at: str, last_sequence: Callable[[str], int]
+) -> dict[int, tuple[bytes, ...]]:
+    """Make sure that rows follow each other and their own leaves; gives the blobs that each position names.
+
+    Raises :class:`Corrupt` naming the first bad position.
+    """
+    sequences: dict[str, int] = {}
+    blobs: dict[int, tuple[bytes, ...]] = {}
+    position = rows[0][0] if rows else 0
+    for row in rows:
+        where = f"the entry at position {row[0]}"
+        if row[0] != position:
+            raise Corrupt(f"after position {position - 1} comes {row[0]}: entries are missing", position=position)
+        position += 1
+        if leaf_hash(row_header(row)) != row[12]:
+            raise Corrupt(f"{where} does not hash to its leaf: a column was changed", position=row[0])
+        payload, salt = row[9], row[13]
+        if payload is not None:
+            if salt is None or len(payload) != row[15] or commit(salt, payload) != row[14]:
+                raise Corrupt(f"the payload of {where} is not the one it committed to", position=row[0])
+            if b'"$blob"' in payload:
+                blobs[row[0]] = blob_digests(payload)
+        if row[2] < recorded_at:
+            raise Corrupt(f"{where} was recorded before the one in front of it", position=row[0])
+        recorded_at = row[2]
+        before = sequences.get(row[7])
+        if before is None:
+            before = last_sequence(row[7])
+        if row[1] != before + 1:
+            raise Corrupt(f"{where} has sequence {row[1]}, and {before + 1} is next", position=row[0])
+        sequences[row[7]] = row[1]
+    return blobs

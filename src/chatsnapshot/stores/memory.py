@@ -1,0 +1,260 @@
+"""The memory store: a ledger that lives as long as its process; the same promises but durability and processes."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+
+from chatsnapshot.clock import Clock, Entropy
+from chatsnapshot.errors import LedgerClosed, StoreUnavailable
+from chatsnapshot.integrity import Tree
+from chatsnapshot.limits import Limits
+from chatsnapshot.stores.base import (
+    CAUSATION_ID,
+    CORRELATION_ID,
+    EVENT_ID,
+    PAYLOAD,
+    SALT,
+    Checkpoint,
+    Draft,
+    Group,
+    Head,
+    Outcome,
+    Page,
+    Query,
+    Row,
+    Traits,
+)
+from chatsnapshot.stores.clockwatch import ClockWatch
+from chatsnapshot.stores.imports import check_rows
+from chatsnapshot.stores.matching import matcher
+from chatsnapshot.stores.planning import Plan, known_ids, plan
+
+__all__ = ["MemoryStore"]
+
+
+class MemoryStore:
+    """A ledger in lists and dictionaries, behind one lock."""
+
+    traits = Traits(name="memory", durable=False, processes=False, guarded=False, erases_in_commit=True)
+
+    def __init__(self, url: str, *, clock: Clock, entropy: Entropy, limits: Limits) -> None:
+        self.url = url
+        self.ledger_id = str(uuid.uuid4())
+        self._clock = clock
+        self._watch = ClockWatch(clock, entropy)
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._closed = False
+        self._rows: list[Row] = []
+        self._tree = Tree()
+        self._recorded_at = ""
+        self._places: dict[bytes, int] = {}
+        self._correlations: dict[str, list[int]] = {}
+        self._tiles: dict[tuple[int, int], bytes] = {}
+        self._blobs: dict[bytes, bytes] = {}
+        self._blob_users: dict[bytes, set[int]] = {}
+        self._checkpoints: dict[tuple[str, int], Checkpoint] = {}
+        self._states: dict[tuple[str, int, str], bytes] = {}
+
+    def head(self) -> Head:
+        """The committed head."""
+        with self._lock:
+            self._open()
+            size, frontier = self._tree.head()
+            return Head(size, frontier, self._recorded_at)
+
+    def append(self, groups: Sequence[Group]) -> list[Outcome]:
+        """Commit the groups; see the contract."""
+        with self._lock:
+            self._open()
+            made = self._plan(groups)
+            self._take(made)
+            return made.outcomes[: len(groups)]
+
+    def _plan(self, groups: Sequence[Group]) -> Plan:
+        recorded_at, groups = self._watch.stamp(self._recorded_at, groups)
+        known = {key: self._rows[self._places[key] - 1] for key in known_ids(groups) if key in self._places}
+        return plan(groups, self._tree, recorded_at, known, self._last_sequence, {})
+
+    def _take(self, made: Plan) -> None:
+        for row, draft in zip(made.rows, made.drafts):
+            self._add(row)
+            for blob in draft.blobs:
+                self._blobs.setdefault(blob.digest, blob.data)
+                self._blob_users.setdefault(blob.digest, set()).add(row[0])
+        if made.rows:
+            self._recorded_at = made.recorded_at
+        self._tiles.update(((tile.level, tile.index), tile.data) for tile in made.tiles)
+        self._tree = made.tree
+        self._watch.committed()
+
+    def _add(self, row: Row) -> None:
+        self._rows.append(row)
+        self._places[row[EVENT_ID]] = row[0]
+        self._correlations.setdefault(row[CORRELATION_ID], []).append(row[0])
+
+    def _last_sequence(self, correlation_id: str) -> int:
+        return len(self._correlations.get(correlation_id, ()))
+
+    def _open(self) -> None:
+        if self._closed:
+            raise LedgerClosed("this memory ledger was closed and its events are gone; open a new one")
+
+    def read(self, query: Query, *, after: int, until: int, limit: int, reverse: bool, hint: int | None) -> Page:
+        """One page of matching rows; see the contract."""
+        with self._lock:
+            self._open()
+            last = min(until, len(self._rows))
+            places: Sequence[int]
+            if query.correlation_id is not None:
+                known = self._correlations.get(query.correlation_id, [])
+                places = known[bisect_right(known, after) : bisect_right(known, last)]
+            else:
+                places = range(max(after, 0) + 1, last + 1)
+            rows = self._rows
+            matches = matcher(query)
+            found: list[Row] = []
+            size = scanned = 0
+            scan_max = self._limits.scan_entries_max if query.scans else len(rows) + 1
+            scanned_to = until if reverse else after
+            for place in reversed(places) if reverse else places:
+                if len(found) >= limit or size >= self._limits.page_bytes_max or scanned >= scan_max:
+                    return Page(found, scanned_to, False)
+                scanned += 1
+                scanned_to = place - 1 if reverse else place
+                row = rows[place - 1]
+                if matches(row):
+                    found.append(row)
+                    size += len(row[PAYLOAD] or b"")
+            return Page(found, after if reverse else max(last, after), True)
+
+    def get(self, event_ids: Sequence[bytes]) -> dict[bytes, Row]:
+        """The rows of known ids."""
+        with self._lock:
+            self._open()
+            return {key: self._rows[self._places[key] - 1] for key in event_ids if key in self._places}
+
+    def last_sequence(self, correlation_id: str) -> int:
+        """The last sequence of a correlation."""
+        with self._lock:
+            self._open()
+            return self._last_sequence(correlation_id)
+
+    def children(self, correlation_id: str) -> list[str]:
+        """Correlations whose first event was caused by an event of this one."""
+        with self._lock:
+            self._open()
+            mine = {self._rows[place - 1][EVENT_ID] for place in self._correlations.get(correlation_id, ())}
+            firsts = sorted(places[0] for places in self._correlations.values())
+            return [
+                self._rows[place - 1][CORRELATION_ID]
+                for place in firsts
+                if self._rows[place - 1][CAUSATION_ID] in mine
+                and self._rows[place - 1][CORRELATION_ID] != correlation_id
+            ]
+
+    def tile(self, level: int, index: int) -> bytes | None:
+        """A full tile."""
+        return self._tiles.get((level, index))
+
+    def blob(self, digest: bytes) -> Iterable[bytes] | None:
+        """The blob as one part."""
+        with self._lock:
+            found = self._blobs.get(digest)
+        return None if found is None else [found]
+
+    def blobs(self) -> Iterable[tuple[bytes, int, int]]:
+        """Every blob with its size and the number of entries that name it."""
+        with self._lock:
+            return [(key, len(data), len(self._blob_users.get(key, ()))) for key, data in self._blobs.items()]
+
+    def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
+        """Take whole entries at head + 1 and on."""
+        with self._lock:
+            self._open()
+            if rows and rows[0][0] != self._tree.size + 1:
+                raise StoreUnavailable(
+                    f"the next position is {self._tree.size + 1}, not {rows[0][0]}; import from the head on"
+                )
+            users = check_rows(rows, self._recorded_at, self._last_sequence)
+            tree = self._tree.copy()
+            tiles = tree.extend([row[12] for row in rows])
+            for row in rows:
+                self._add(row)
+            for position, digests in users.items():
+                for digest in digests:
+                    self._blob_users.setdefault(digest, set()).add(position)
+            self._blobs.update(blobs)
+            self._tiles.update(((tile.level, tile.index), tile.data) for tile in tiles)
+            self._tree = tree
+            if rows:
+                self._recorded_at = rows[-1][2]
+
+    def erase(self, positions: Sequence[int], record: Draft) -> Row:
+        """Store the record, then remove payload and salt."""
+        with self._lock:
+            self._open()
+            made = self._plan([Group([record])])
+            outcome = made.outcomes[0]
+            if not isinstance(outcome, list):
+                raise outcome
+            self._take(made)
+            for position in positions:
+                row = list(self._rows[position - 1])
+                row[PAYLOAD] = row[SALT] = None
+                self._rows[position - 1] = tuple(row)  # type: ignore[assignment]
+            gone = set(positions)
+            for digest, users in list(self._blob_users.items()):
+                users -= gone
+                if not users:
+                    del self._blob_users[digest]
+                    self._blobs.pop(digest, None)
+            return outcome[0]
+
+    def checkpoint(self, name: str, version: int) -> Checkpoint | None:
+        """Where a projection stands."""
+        with self._lock:
+            return self._checkpoints.get((name, version))
+
+    def load_state(self, name: str, version: int, key: str) -> bytes | None:
+        """A projection's state for one key."""
+        with self._lock:
+            return self._states.get((name, version, key))
+
+    def save_states(
+        self, name: str, version: int, before: Checkpoint | None, after: Checkpoint, states: Mapping[str, bytes | None]
+    ) -> bool:
+        """Store states and checkpoint together, with compare-and-set."""
+        with self._lock:
+            self._open()
+            if self._checkpoints.get((name, version)) != before:
+                return False
+            self._checkpoints[name, version] = after
+            for key, state in states.items():
+                if state is None:
+                    self._states.pop((name, version, key), None)
+                else:
+                    self._states[name, version, key] = state
+            return True
+
+    def drop_states(self, name: str, version: int) -> None:
+        """Forget a projection's states."""
+        with self._lock:
+            self._checkpoints.pop((name, version), None)
+            for key in [key for key in self._states if key[:2] == (name, version)]:
+                del self._states[key]
+
+    def after_fork(self) -> None:
+        """A forked child has a copy, not the ledger: it must not use it."""
+        self._lock = threading.Lock()
+        self._closed = True
+
+    def close(self) -> None:
+        """Let go of the events."""
+        with self._lock:
+            self._closed = True
+
+

@@ -1,0 +1,122 @@
+"""Chooses the store for a URL or path; the one place that knows which backends there are."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from chatsnapshot.clock import Clock, Entropy
+from chatsnapshot.errors import InvalidEvent, LedgerError, NotFound
+from chatsnapshot.limits import Limits
+from chatsnapshot.stores.base import Store
+
+__all__ = ["DEFAULT_PATH", "Location", "locate", "open_store"]
+
+DEFAULT_PATH = "./chatsnapshot.db"
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.ASCII | re.IGNORECASE)
+_LEDGER = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
+_LATER = {"postgresql", "postgres", "mongodb", "mongodb+srv", "nats", "tls", "http", "https"}
+
+
+class Location(NamedTuple):
+    """Where a ledger is: ``kind`` of store, ``path`` (files only), name of the ledger, and the URL as it is shown."""
+
+    kind: str
+    path: str
+    ledger: str
+    url: str
+
+
+def locate(url: str | os.PathLike[str] | None = None) -> Location:
+    """Read a URL or path; without one ``CHATSNAPSHOT_LEDGER``, else ``./chatsnapshot.db``.
+
+    ``memory:``, ``runs.db``, ``runs.jsonl``, ``sqlite:///abs/runs.db``, ``runs.db?ledger=tenant-a``. Raises
+    :class:`LedgerError` for what is none of these.
+    """
+    if url is None:
+        url = os.environ.get("CHATSNAPSHOT_LEDGER") or DEFAULT_PATH
+    text = os.fspath(url)
+    if not isinstance(text, str) or not text or "\x00" in text:
+        raise LedgerError("a ledger is named by a path or URL, such as runs.db or memory:")
+    scheme = _SCHEME.match(text)
+    kind = scheme.group(1).lower() if scheme is not None and len(scheme.group(1)) > 1 else ""
+    if kind in _LATER:
+        raise LedgerError(f"{kind}:// ledgers are not part of this version; use a path such as runs.db, or memory:")
+    if kind not in ("", "memory", "sqlite", "jsonl", "file"):
+        raise LedgerError(f"there is no store for {kind}: URLs; use a path such as runs.db, or memory:")
+    rest = text[len(kind) + 1 :] if kind else text
+    if kind and kind != "memory":
+        rest = unquote(urlsplit(rest)._replace(query="").geturl()).replace("//", "", 1) + _query_of(rest)
+    path, ledger = _split_query(rest)
+    if kind == "memory":
+        return Location("memory", "", ledger, "memory:")
+    if not path:
+        raise LedgerError(f"{text!r} names no file; give a path such as runs.db")
+    if not kind or kind == "file":
+        kind = "jsonl" if path.endswith((".jsonl", ".ndjson")) else "sqlite"
+    path = os.path.abspath(path)
+    return Location(kind, path, ledger, path if ledger == "main" else f"{path}?ledger={ledger}")
+
+
+def _query_of(rest: str) -> str:
+    query = urlsplit(rest).query
+    return f"?{query}" if query else ""
+
+
+def _split_query(rest: str) -> tuple[str, str]:
+    """Path and ledger name; a question mark in a path that is no ``?ledger=`` stays in the path."""
+    path, mark, query = rest.rpartition("?")
+    if not mark or not query.startswith("ledger="):
+        return rest, "main"
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    ledger = options.pop("ledger")
+    if options:
+        raise LedgerError(f"unknown option {sorted(options)[0]!r} in a ledger URL; ledger=NAME is known")
+    if not _LEDGER.fullmatch(ledger):
+        raise LedgerError(f"a ledger's name is 1 to 63 of a-z, 0-9 and -, not {ledger!r}")
+    return path, ledger
+
+
+def open_store(
+    location: Location,
+    *,
+    create: bool,
+    read_only: bool,
+    durability: str,
+    clock: Clock,
+    entropy: Entropy,
+    limits: Limits,
+) -> Store:
+    """Open the store of a location; drivers are imported here, when they are needed.
+
+    Raises :class:`NotFound` when there is no ledger and none may be made.
+    """
+    if durability not in ("full", "os"):
+        raise InvalidEvent(f"durability is 'full' or 'os', not {durability!r}", path="durability")
+    if location.kind == "memory":
+        if read_only:
+            raise NotFound("a memory: ledger is always new, so there is nothing to open read-only")
+        from chatsnapshot.stores.memory import MemoryStore
+
+        return MemoryStore(location.url, clock=clock, entropy=entropy, limits=limits)
+    if location.kind == "jsonl":
+        raise LedgerError("JSONL ledgers are not part of this version yet; use a path such as runs.db")
+    folder = os.path.dirname(location.path)
+    if create and not read_only and not os.path.isdir(folder):
+        raise NotFound(f"the folder {folder} does not exist; create it first")
+    from chatsnapshot.stores.sqlite import SqliteStore
+
+    return SqliteStore(
+        location.url,
+        location.path,
+        location.ledger,
+        create=create,
+        read_only=read_only,
+        durability=durability,
+        clock=clock,
+        entropy=entropy,
+        limits=limits,
+    )

@@ -1,0 +1,393 @@
+"""The SQLite store (apsw): one file, many threads and processes, durable at every commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import apsw
+
+from chatsnapshot.clock import Clock, Entropy
+from chatsnapshot.errors import (
+    CommitUncertain,
+    LedgerClosed,
+    LedgerError,
+    NotFound,
+    ReadOnly,
+    StorePoisoned,
+    StoreUnavailable,
+)
+from chatsnapshot.integrity import Tree
+from chatsnapshot.limits import Limits
+from chatsnapshot.stores import sqlite_schema
+from chatsnapshot.stores.base import Checkpoint, Draft, Group, Head, Outcome, Page, Query, Row, Traits
+from chatsnapshot.stores.clockwatch import ClockWatch
+from chatsnapshot.stores.filelock import file_lock
+from chatsnapshot.stores.imports import check_rows
+from chatsnapshot.stores.leaving import leave_open
+from chatsnapshot.stores.planning import Plan, known_ids, plan
+from chatsnapshot.stores.sqlite_errors import mapped
+from chatsnapshot.stores.sqlite_read import ReaderPool, one_snapshot, read_page, rows_by_id
+from chatsnapshot.stores.sqlite_write import SqliteWriter
+
+__all__ = ["SqliteStore"]
+
+_SEQUENCES_KEPT = 100_000
+
+
+class SqliteStore:
+    """A ledger in an SQLite file.
+
+    Writers take the file lock, then ``BEGIN IMMEDIATE``; the next position is head + 1. Readers use connections of their
+    own and hold no transaction between pages.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        path: str,
+        ledger: str,
+        *,
+        create: bool,
+        read_only: bool,
+        durability: str,
+        clock: Clock,
+        entropy: Entropy,
+        limits: Limits,
+    ) -> None:
+        self.url = url
+        self.path = path
+        self.traits = Traits(
+            name="sqlite", durable=durability == "full", processes=True, guarded=True, erases_in_commit=True
+        )
+        self._ledger = ledger
+        self._names = sqlite_schema.Names(ledger)
+        self._durability = durability
+        self._read_only = read_only
+        self._clock = clock
+        self._limits = limits
+        self._watch = ClockWatch(clock, entropy)
+        self._readers = ReaderPool()
+        self._db: apsw.Connection | None = None
+        self._writer = SqliteWriter(self._names, limits)
+        self._tree = Tree()
+        self._sequences: dict[str, int] = {}
+        self._poisoned = False
+        self._closed = False
+        if not os.path.exists(path) and (read_only or not create):
+            raise NotFound(f"no ledger at {path}; record something there first, or check the path")
+        self._lock = None if read_only else file_lock(path + ".lock")
+        try:
+            self.ledger_id = self._find(create)
+        except BaseException:
+            self.close()
+            raise
+
+    def _find(self, create: bool) -> str:
+        """Open the file, make what is missing, and give the ledger's id."""
+        if self._lock is None:
+            with self._reading() as db:
+                return sqlite_schema.ledger_id(db, self._ledger, self.path)
+        try:
+            with self._lock:
+                db = self._connected()
+                if create:
+                    return sqlite_schema.create(db, self._ledger, self._clock())
+                return sqlite_schema.ledger_id(db, self._ledger, self.path)
+        except apsw.Error as error:
+            raise mapped(error, self.path) from error
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    def append(self, groups: Sequence[Group]) -> list[Outcome]:
+        """Commit the groups; see the contract."""
+        with self._writing() as db:
+            head = self._writer.head(db)
+            self._follow(db, head)
+            recorded_at, stamped = self._watch.stamp(head.recorded_at, groups)
+            known = rows_by_id(db, self._names, known_ids(stamped))
+            made = plan(
+                stamped,
+                self._tree,
+                recorded_at,
+                known,
+                lambda correlation: self._writer.last_sequence(db, correlation),
+                self._sequences,
+            )
+            if made.rows:
+                self._writer.write(db, made)
+                self._commit(db, made)
+            return made.outcomes[: len(groups)]
+
+    def erase(self, positions: Sequence[int], record: Draft) -> Row:
+        """Store the record and remove the payloads in one transaction, then scrub the log."""
+        with self._writing() as db:
+            db.execute("PRAGMA secure_delete=ON")
+            head = self._writer.head(db)
+            self._follow(db, head)
+            recorded_at, groups = self._watch.stamp(head.recorded_at, [Group([record])])
+            made = plan(
+                groups,
+                self._tree,
+                recorded_at,
+                rows_by_id(db, self._names, known_ids(groups)),
+                lambda correlation: self._writer.last_sequence(db, correlation),
+                self._sequences,
+            )
+            outcome = made.outcomes[0]
+            if not isinstance(outcome, list):
+                raise outcome
+            if made.rows:
+                self._writer.write(db, made)
+            self._writer.erase(db, positions)
+            self._commit(db, made)
+            # Readers that hold an older snapshot keep the log from being emptied: the next checkpoint does it then.
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return outcome[0]
+
+    def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
+        """Take whole entries at head + 1 and on."""
+        if not rows:
+            return
+        with self._writing() as db:
+            head = self._writer.head(db)
+            self._follow(db, head)
+            if rows[0][0] != head.size + 1:
+                raise StoreUnavailable(
+                    f"the next position of {self.path} is {head.size + 1}, not {rows[0][0]}; import from the head on"
+                )
+            users = check_rows(
+                rows, head.recorded_at, lambda correlation: self._writer.last_sequence(db, correlation)
+            )
+            tree = self._tree.copy()
+            tiles = tree.extend([row[12] for row in rows])
+            made = Plan(list(rows), tiles, tree, rows[-1][2], [], [])
+            self._writer.write(db, made)
+            self._writer.import_blobs(db, users, blobs)
+            self._sequences.clear()
+            self._commit(db, made)
+
+    def save_states(
+        self, name: str, version: int, before: Checkpoint | None, after: Checkpoint, states: Mapping[str, bytes | None]
+    ) -> bool:
+        """Store states and checkpoint together, with compare-and-set."""
+        with self._writing() as db:
+            if self._writer.checkpoint(db, name, version) != before:
+                return False
+            self._writer.save_states(db, name, version, after, states)
+            self._commit(db, None)
+            return True
+
+    def drop_states(self, name: str, version: int) -> None:
+        """Forget a projection's states and checkpoint."""
+        with self._writing() as db:
+            self._writer.drop_states(db, name, version)
+            self._commit(db, None)
+
+    @contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        """The lock, a sound connection and an open write transaction; what is not committed inside is rolled back."""
+        if self._lock is None:
+            raise ReadOnly(f"{self.path} was opened read-only; open it with read_only=False to record")
+        with self._lock:
+            try:
+                db = self._connected()
+                db.execute("BEGIN IMMEDIATE")
+            except apsw.Error as error:
+                raise mapped(error, self.path) from error
+            try:
+                yield db
+            except apsw.Error as error:
+                raise mapped(error, self.path) from error
+            finally:
+                if self._db is db and db.in_transaction:
+                    self._roll_back(db)
+
+    def _roll_back(self, db: apsw.Connection) -> None:
+        self._sequences.clear()
+        try:
+            db.execute("ROLLBACK")
+        except apsw.Error:
+            # SQLite has rolled back by itself, or the connection is broken: the next call opens a new one.
+            self._drop_connection()
+
+    def _commit(self, db: apsw.Connection, made: Plan | None) -> None:
+        """Make the transaction durable; from here on an error leaves open whether it is."""
+        try:
+            db.execute("COMMIT")
+        except apsw.FullError:
+            raise  # a frame of the log could not be written, so there is no commit record: definite
+        except apsw.BusyError:
+            raise
+        except apsw.Error as error:
+            self._poisoned = True
+            self._drop_connection()
+            raise CommitUncertain(
+                f"the commit to {self.path} failed ({type(error).__name__}: {error}), so it is open whether these "
+                "events are stored; retry with record_many(error.events)"
+            ) from error
+        if made is not None and made.rows:
+            self._tree = made.tree
+            self._watch.committed()
+            if len(self._sequences) > _SEQUENCES_KEPT:
+                self._sequences.clear()
+
+    def _connected(self) -> apsw.Connection:
+        """The writing connection, opened anew when there is none or the last commit was uncertain."""
+        if self._closed:
+            raise LedgerClosed(f"the ledger {self.path} was closed; open it again to record")
+        if self._db is None:
+            db = sqlite_schema.connect(self.path, write=True, durability=self._durability)
+            if self._poisoned:
+                self._settle(db)
+            self._db = db
+            self._sequences.clear()
+        return self._db
+
+    def _settle(self, db: apsw.Connection) -> None:
+        """After an uncertain commit: write the doubtful bytes into the database file and sync it."""
+        try:
+            busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+        except apsw.Error as error:
+            db.close()
+            raise StorePoisoned(
+                f"an uncertain commit to {self.path} cannot be settled yet ({error}); nothing was stored, try again"
+            ) from error
+        if busy:
+            db.close()
+            raise StorePoisoned(
+                f"an uncertain commit to {self.path} waits for a reader to finish; nothing was stored, try again"
+            )
+        self._poisoned = False
+
+    def _drop_connection(self) -> None:
+        db, self._db = self._db, None
+        self._sequences.clear()
+        if db is not None:
+            try:
+                db.close(force=True)
+            except apsw.Error:
+                leave_open([db])
+
+    def _follow(self, db: apsw.Connection, head: Head) -> None:
+        """Bring the tree to the head when another process has written since."""
+        size, frontier = self._tree.head()
+        if size == head.size and frontier == head.frontier:
+            return
+        self._sequences.clear()
+        self._tree = self._writer.tree(db, head)
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        if self._closed:
+            raise LedgerClosed(f"the ledger {self.path} was closed; open it again to read")
+        try:
+            db = self._readers.take() or sqlite_schema.connect(self.path, write=False)
+        except apsw.Error as error:
+            raise mapped(error, self.path) from error
+        try:
+            yield db
+        except apsw.Error as error:
+            db.close()
+            raise mapped(error, self.path) from error
+        except LedgerError:
+            self._readers.give(db)
+            raise
+        except BaseException:
+            db.close()
+            raise
+        self._readers.give(db)
+
+    def head(self) -> Head:
+        """The committed head."""
+        with self._reading() as db:
+            return self._writer.head(db)
+
+    def read(self, query: Query, *, after: int, until: int, limit: int, reverse: bool, hint: int | None) -> Page:
+        """One page of matching rows; see the contract."""
+        with self._reading() as db, one_snapshot(db):
+            return read_page(db, self._names, self._limits, query, after, until, limit, reverse, hint)
+
+    def get(self, event_ids: Sequence[bytes]) -> dict[bytes, Row]:
+        """The rows of known ids."""
+        with self._reading() as db, one_snapshot(db):
+            return rows_by_id(db, self._names, event_ids)
+
+    def last_sequence(self, correlation_id: str) -> int:
+        """The last sequence of a correlation."""
+        with self._reading() as db:
+            return self._writer.last_sequence(db, correlation_id)
+
+    def children(self, correlation_id: str) -> list[str]:
+        """Correlations whose first event was caused by an event of this one."""
+        entry = self._names["entry"]
+        with self._reading() as db:
+            return [
+                found
+                for (found,) in db.execute(
+                    f"SELECT child.correlation_id FROM {entry} AS parent JOIN {entry} AS child "
+                    "ON child.causation_id = parent.event_id AND child.sequence = 1 "
+                    "WHERE parent.correlation_id = ?1 AND child.correlation_id <> ?1 ORDER BY child.position",
+                    (correlation_id,),
+                )
+            ]
+
+    def tile(self, level: int, index: int) -> bytes | None:
+        """A full tile."""
+        with self._reading() as db:
+            return self._writer.tile(db, level, index)
+
+    def blob(self, digest: bytes) -> Iterable[bytes] | None:
+        """The parts of a blob."""
+        with self._reading() as db, one_snapshot(db):
+            if db.execute(f"SELECT 1 FROM {self._names['blob']} WHERE digest = ?", (digest,)).get is None:
+                return None
+            sql = f"SELECT data FROM {self._names['blob_part']} WHERE digest = ? ORDER BY part"
+            return [bytes(data) for (data,) in db.execute(sql, (digest,))]
+
+    def blobs(self) -> Iterable[tuple[bytes, int, int]]:
+        """Every blob: digest, bytes, number of unerased entries that name it."""
+        names = self._names
+        with self._reading() as db:
+            return db.execute(
+                f"SELECT digest, bytes, (SELECT count(*) FROM {names['blob_use']} AS used WHERE used.digest = b.digest) "
+                f"FROM {names['blob']} AS b ORDER BY digest"
+            ).fetchall()
+
+    def checkpoint(self, name: str, version: int) -> Checkpoint | None:
+        """Where a projection stands."""
+        with self._reading() as db:
+            return self._writer.checkpoint(db, name, version)
+
+    def load_state(self, name: str, version: int, key: str) -> bytes | None:
+        """A projection's state for one key."""
+        with self._reading() as db:
+            return self._writer.load_state(db, name, version, key)
+
+    # --- end -------------------------------------------------------------------------------------------------------
+
+    def after_fork(self) -> None:
+        """In a forked child: leave the parent's connections alone and open others at the next use."""
+        left = self._readers.leave()
+        if self._db is not None:
+            left.append(self._db)
+            self._db = None
+        leave_open(left)
+        self._sequences.clear()
+
+    def close(self) -> None:
+        """Close the connections and let go of the lock file."""
+        if self._closed:
+            return
+        if self._lock is None:
+            self._closed = True
+        else:
+            with self._lock:
+                self._closed = True
+                self._drop_connection()
+            self._lock.close()
+        self._readers.close()
+

@@ -1,0 +1,318 @@
+"""Derives a ledger anew from its stored columns and reports what is proven and what is not.
+
+Levels (``docs/format.md``): A0, every stored row is well formed and keeps the rules of order; A1, every payload matches
+its commitment, every leaf its header, and the tree over the leaves is the one the head states.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+import msgspec
+
+from chatsnapshot.clock import uuid_text
+from chatsnapshot.errors import Corrupt, LedgerError
+from chatsnapshot.integrity import Tree, commit, encode_frontier, leaf_hash
+from chatsnapshot.jsonvalue import blob_digests
+from chatsnapshot.limits import Limits
+from chatsnapshot.stores.base import Query, Row, Store
+from chatsnapshot.stores.imports import row_header
+
+__all__ = ["Problem", "Report", "verify"]
+
+_PROBLEMS_MAX = 1_000
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing that is not as it must be; ``position`` is ``None`` when it concerns the whole."""
+
+    position: Optional[int]
+    what: str
+    expected: str
+    found: str
+    code: int = 3
+    """Exit code of ``chatsnapshot verify``: 3 corrupt, 4 truncated, 7 payload missing without record."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``verify`` found.
+
+    ``level`` is "A1", "A0" or "" (not even the rows are sound, or nothing to verify). ``unproven`` says what no check of
+    this level can prove. ``notes`` are no faults: dangling causes, tool calls without result, erased payloads.
+    """
+
+    ok: bool
+    level: str
+    head: int
+    root: str
+    entries: int
+    payload_bytes: int
+    erased: int
+    blobs: int
+    problems: tuple[Problem, ...] = ()
+    problem_count: int = 0
+    unproven: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    dangling_causes: tuple[int, ...] = ()
+    open_tool_calls: tuple[int, ...] = ()
+    summary: str = ""
+
+
+class _Examination:
+    """The state of one pass."""
+
+    def __init__(self, store: Store, limits: Limits) -> None:
+        self.store = store
+        self.limits = limits
+        self.problems: list[Problem] = []
+        self.count = 0
+        self.rows_sound = True
+        self.hashes_sound = True
+        self.tree = Tree()
+        self.entries = 0
+        self.payload_bytes = 0
+        self.recorded_at = ""
+        self.sequences: dict[str, int] = {}
+        self.ids: set[bytes] = set()
+        self.causes: dict[bytes, int] = {}
+        self.erased: set[int] = set()
+        self.erasures: set[int] = set()
+        self.calls: dict[tuple[str, str], int] = {}
+        self.blobs: dict[bytes, int] = {}
+
+    def problem(self, position: int | None, what: str, expected: object, found: object, code: int = 3) -> None:
+        """Note a fault and go on."""
+        self.count += 1
+        if len(self.problems) < _PROBLEMS_MAX:
+            self.problems.append(Problem(position, what, _text(expected), _text(found), code))
+
+    def row_fault(self, position: int, what: str, expected: object, found: object, code: int = 3) -> None:
+        """A fault of level A0."""
+        self.rows_sound = False
+        self.problem(position, what, expected, found, code)
+
+    def hash_fault(self, position: int | None, what: str, expected: object, found: object, code: int = 3) -> None:
+        """A fault of level A1."""
+        self.hashes_sound = False
+        self.problem(position, what, expected, found, code)
+
+    # --- one row ---------------------------------------------------------------------------------------------------
+
+    def row(self, row: Row) -> bytes:
+        """Check one row; gives the leaf that its columns lead to."""
+        position = row[0]
+        if row[2] < self.recorded_at:
+            self.row_fault(position, "recorded_at goes back", f"{self.recorded_at} or later", row[2])
+        if not _STAMP.fullmatch(row[2]):
+            self.row_fault(position, "recorded_at is no timestamp", "YYYY-MM-DDTHH:MM:SS.ffffffZ", row[2])
+        self.recorded_at = max(self.recorded_at, row[2])
+        expected = self.sequences.get(row[7], 0) + 1
+        if row[1] != expected:
+            self.row_fault(position, f"sequence of {row[7]!r}", expected, row[1])
+        self.sequences[row[7]] = max(row[1], expected)
+        if row[3] in self.ids:
+            self.row_fault(position, "event id is recorded twice", "an id of its own", uuid_text(row[3]))
+        self.ids.add(row[3])
+        if row[8] is not None:
+            self.causes.setdefault(row[8], position)
+        self.payload(row)
+        leaf = self.leaf(row)
+        self.entries += 1
+        return leaf
+
+    def leaf(self, row: Row) -> bytes:
+        try:
+            leaf = leaf_hash(row_header(row))
+        except (LedgerError, ValueError, TypeError, AttributeError) as error:
+            self.hash_fault(row[0], "header cannot be built from the columns", "readable columns", error)
+            return bytes(row[12])
+        if leaf != row[12]:
+            self.hash_fault(row[0], "leaf does not follow from the columns", row[12], leaf)
+        return leaf
+
+    def payload(self, row: Row) -> None:
+        """Commitment, blobs named, and what the ledger's own records and tool events say."""
+        position, payload, salt = row[0], row[9], row[13]
+        if payload is None:
+            self.erased.add(position)
+            if salt is not None:
+                self.row_fault(position, "payload is gone and its salt is not", "both erased", "a salt")
+            return
+        self.payload_bytes += len(payload)
+        if len(payload) != row[15]:
+            self.hash_fault(position, "length of the payload", row[15], len(payload))
+        if salt is None or len(salt) != 16:
+            self.row_fault(position, "salt", "16 bytes", "none" if salt is None else f"{len(salt)} bytes")
+        elif commit(salt, payload) != row[14]:
+            self.hash_fault(position, "payload does not match its commitment", row[14], commit(salt, payload))
+        event_type = row[4]
+        try:
+            if b'"$blob"' in payload:
+                for digest in blob_digests(payload):
+                    self.blobs.setdefault(digest, position)
+            if event_type == "ledger.payload_erased" and row[7] == "ledger":
+                self.erasures.update(msgspec.json.decode(payload).get("positions", ()))
+            elif event_type in ("execution.tool_call", "execution.tool_result"):
+                self.tool(row, event_type, msgspec.json.decode(payload))
+        except (msgspec.DecodeError, ValueError, TypeError, AttributeError) as error:
+            self.row_fault(position, "payload cannot be read", "a JSON object", error)
+
+    def tool(self, row: Row, event_type: str, payload: Any) -> None:
+        """Pair tool calls with their results, by call id, else by cause."""
+        call_id = payload.get("call_id") or payload.get("tool_call_id") or payload.get("id")
+        if event_type == "execution.tool_call":
+            self.calls[row[7], str(call_id) if call_id else uuid_text(row[3])] = row[0]
+        else:
+            self.calls.pop((row[7], str(call_id)), None)
+            if row[8] is not None:
+                self.calls.pop((row[7], uuid_text(row[8])), None)
+
+    # --- the whole -------------------------------------------------------------------------------------------------
+
+    def pages(self, head: int, progress: Callable[[int, int], None] | None) -> None:
+        """Walk over every row in order; a missing position is named and its place in the tree taken as it is."""
+        after = 0
+        while after < head:
+            page = self.store.read(
+                Query(), after=after, until=head, limit=self.limits.page_entries_max, reverse=False, hint=None
+            )
+            leaves: list[bytes] = []
+            for row in page.rows:
+                if row[0] != after + 1:
+                    self.row_fault(after + 1, "positions are missing", after + 1, row[0], 4)
+                after = row[0]
+                leaves.append(self.row(row))
+            self.tiles(leaves)
+            if not page.rows:
+                self.row_fault(after + 1, "entries up to the head are missing", head, after, 4)
+                return
+            if progress is not None:
+                progress(after, head)
+
+    def tiles(self, leaves: Sequence[bytes]) -> None:
+        """Grow the tree and compare the tiles that become full with the stored ones."""
+        for tile in self.tree.extend(leaves):
+            stored = self.store.tile(tile.level, tile.index)
+            if stored is None:
+                self.hash_fault(None, f"tile {tile.index} of level {tile.level}", "256 hashes", "missing")
+            elif stored != tile.data:
+                differing = next(i for i in range(256) if stored[32 * i : 32 * i + 32] != tile.data[32 * i : 32 * i + 32])
+                position = (tile.index * 256 + differing) * 256**tile.level + 1
+                self.hash_fault(
+                    position,
+                    f"hash {differing} of tile {tile.index} of level {tile.level}",
+                    stored[32 * differing : 32 * differing + 32],
+                    tile.data[32 * differing : 32 * differing + 32],
+                )
+
+    def head(self, size: int, frontier: bytes, recorded_at: str) -> None:
+        """The stored head states the tree over these leaves."""
+        derived = encode_frontier(self.tree.frontier())
+        if self.tree.size != size or derived != frontier:
+            self.hash_fault(None, "tree of the head", f"{size} leaves, {frontier.hex()}", f"{self.tree.size} leaves, {derived.hex()}")
+        if recorded_at != self.recorded_at:
+            self.row_fault(size, "recorded_at of the head", recorded_at, self.recorded_at)
+
+    def erasure(self) -> None:
+        """Payloads are missing exactly where a record says so."""
+        for position in sorted(self.erased - self.erasures):
+            self.hash_fault(position, "payload is missing without a record", "a payload or a record", "neither", 7)
+        for position in sorted(self.erasures - self.erased):
+            if isinstance(position, int) and position <= self.tree.size:
+                self.row_fault(position, "payload is there though its erasure is recorded", "no payload", "a payload")
+
+    def blob_bytes(self) -> int:
+        """Every blob that is named is there and hashes to its name."""
+        for digest, position in self.blobs.items():
+            parts = self.store.blob(digest)
+            if parts is None:
+                self.hash_fault(position, "blob is missing", f"sha256:{digest.hex()}", "nothing", 7)
+                continue
+            found = hashlib.sha256()
+            for part in parts:
+                found.update(part)
+            if found.digest() != digest:
+                self.hash_fault(position, "blob does not hash to its name", digest, found.digest())
+        return len(self.blobs)
+
+
+def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | None = None) -> Report:
+    """Examine a whole ledger; never raises because of what it finds."""
+    examined = _Examination(store, limits)
+    try:
+        head = store.head()
+    except Corrupt as error:
+        problem = Problem(error.position, "the head cannot be read", "a readable head", str(error))
+        return Report(
+            ok=False, level="", head=0, root="", entries=0, payload_bytes=0, erased=0, blobs=0,
+            problems=(problem,), problem_count=1, summary=str(error),
+        )  # fmt: skip
+    try:
+        examined.pages(head.size, progress)
+        examined.head(*head)
+        examined.erasure()
+        blobs = examined.blob_bytes()
+    except Corrupt as error:
+        examined.row_fault(error.position or examined.entries + 1, "the store cannot be read on", "readable pages", error)
+        blobs = len(examined.blobs)
+    dangling = sorted(position for cause, position in examined.causes.items() if cause not in examined.ids)
+    calls = sorted(examined.calls.values())
+    level = "A1" if examined.rows_sound and examined.hashes_sound else "A0" if examined.rows_sound else ""
+    ok = not examined.count
+    if not head.size:
+        level = "" if ok else level
+        summary = "nothing to verify: the ledger is empty" if ok else f"{examined.count} problems in an empty ledger"
+    elif ok:
+        summary = f"{head.size:,} entries are sound and hash to the root of the head (level A1)"
+    else:
+        first = examined.problems[0]
+        where = "" if first.position is None else f" at position {first.position}"
+        summary = f"{examined.count:,} problems; the first{where}: {first.what}"
+    return Report(
+        ok=ok,
+        level=level,
+        head=head.size,
+        root=examined.tree.root().hex(),
+        entries=examined.entries,
+        payload_bytes=examined.payload_bytes,
+        erased=len(examined.erased),
+        blobs=blobs,
+        problems=tuple(examined.problems),
+        problem_count=examined.count,
+        unproven=_unproven(head.size, len(examined.erased)),
+        notes=_notes(dangling, calls, len(examined.erased)),
+        dangling_causes=tuple(dangling),
+        open_tool_calls=tuple(calls),
+        summary=summary,
+    )
+
+
+def _unproven(size: int, erased: int) -> tuple[str, ...]:
+    if not size:
+        return ()
+    words = [
+        "that nobody rewrote the whole ledger, or cut its end: keep a root elsewhere and compare (level A2 and up)",
+        "that what the producers said is true, and that their clocks were right",
+    ]
+    if erased:
+        words.append(f"what the {erased:,} erased payloads said: only that they were committed to")
+    return tuple(words)
+
+
+def _notes(dangling: Sequence[int], calls: Sequence[int], erased: int) -> tuple[str, ...]:
+    notes: list[str] = []
+    if dangling:
+        notes.append(f"{len(dangling):,} causes are not in this ledger, first named at position {dangling[0]}")
+    if calls:
+        notes.append(f"{len(calls):,} tool calls have no result, the first at position {calls[0]}")
+    if erased:
+        notes.append(f"{erased:,} payloads were erased, each with its record")
+    return tuple(notes)
+
+
+def _text(value: object) -> str:
+    return value.hex() if isinstance(value, (bytes, bytearray)) else str(value)
