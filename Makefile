@@ -40,7 +40,7 @@ test-runtimes: ## every supported Python, the oldest dependencies, every agent r
 
 docs: ## build the documentation into site/
 	@$(SET_UP) .venvs/docs docs $(PYTHON)
-	.venvs/docs/bin/mkdocs build --strict --quiet
+	.venvs/docs/bin/zensical build --strict --clean
 	@echo "Built: open site/index.html"
 
 serve: ## the HTTP service
