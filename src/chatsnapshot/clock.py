@@ -50,7 +50,7 @@ _RFC3339 = re.compile(
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 
 
-# --- time ---------------------------------------------------------------------------------------------------------
+# --- time ---
 
 _cached_second = (-1, "")
 
@@ -83,7 +83,8 @@ def timestamp_text(value: object) -> str:
         moment = _parse(value)
     else:
         raise InvalidEvent(
-            f"timestamp must be an aware datetime or RFC 3339 text, not {type(value).__name__}", path="timestamp"
+            f"timestamp must be an aware datetime or RFC 3339 text, not {type(value).__name__}",
+            path="timestamp",
         )
     try:
         return moment.astimezone(_UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
@@ -115,7 +116,14 @@ def _parse(text: str) -> datetime:
     leap = second == "60"
     try:
         moment = datetime(
-            int(year), int(month), int(day), int(hour), int(minute), 59 if leap else int(second), micro, offset
+            int(year),
+            int(month),
+            int(day),
+            int(hour),
+            int(minute),
+            59 if leap else int(second),
+            micro,
+            offset,
         )
     except ValueError as error:
         raise InvalidEvent(f"timestamp {text!r} is no real moment: {error}", path="timestamp") from None
@@ -123,7 +131,7 @@ def _parse(text: str) -> datetime:
     return moment.replace(microsecond=999_999) if leap else moment
 
 
-# --- ids ----------------------------------------------------------------------------------------------------------
+# --- ids ---
 
 
 class _Uuid7:
@@ -154,7 +162,11 @@ class _Uuid7:
                 used += 8
                 made.append(
                     (
-                        ((last >> 12) << 80) | 0x7000_0000_0000_0000_0000 | ((last & 0xFFF) << 64) | (2 << 62) | tail
+                        ((last >> 12) << 80)
+                        | 0x7000_0000_0000_0000_0000
+                        | ((last & 0xFFF) << 64)
+                        | (2 << 62)
+                        | tail
                     ).to_bytes(16, "big")
                 )
             self.used = used

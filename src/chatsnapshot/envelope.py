@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Optional
+from typing import Any
 
 import msgspec
 
@@ -37,7 +37,7 @@ class Source(msgspec.Struct, frozen=True, order=True):
 
     origin: str
     runtime: str = "none"
-    name: Optional[str] = None
+    name: str | None = None
 
     def to_dict(self) -> dict[str, str]:
         """The source as it stands in the envelope: ``name`` is left out when unset."""
@@ -55,10 +55,10 @@ class _Wire(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     timestamp: str
     source: dict[str, str]
     correlation_id: str
-    causation_id: Optional[str]
+    causation_id: str | None
     payload: msgspec.Raw
     schema_version: int = 1
-    attributes: Optional[msgspec.Raw] = None
+    attributes: msgspec.Raw | None = None
 
 
 _wire_decoder = msgspec.json.Decoder(_Wire)
@@ -77,10 +77,10 @@ class EventEnvelope(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: str
     source: Source
     correlation_id: str
-    causation_id: Optional[str] = None
+    causation_id: str | None = None
     payload_json: bytes = b"{}"
     schema_version: int = 1
-    attributes_json: Optional[str] = None
+    attributes_json: str | None = None
     filled: tuple[str, ...] = ()
     """Fields that the ledger or a scope filled in; they are not compared when the id is known already."""
 
@@ -149,7 +149,9 @@ class EventEnvelope(msgspec.Struct, frozen=True, kw_only=True):
         if attributes is not None and not isinstance(attributes, dict):
             raise InvalidEvent("attributes must be a JSON object", path="attributes")
         if source.origin not in ORIGINS:
-            raise InvalidEvent(f"source.origin is one of {', '.join(ORIGINS)}, not {source.origin!r}", path="source")
+            raise InvalidEvent(
+                f"source.origin is one of {', '.join(ORIGINS)}, not {source.origin!r}", path="source"
+            )
         check_event_type(wire.event_type)
         return cls(
             event_id=uuid_text(uuid_bytes(wire.event_id)),
@@ -205,15 +207,15 @@ class LedgerEntry(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True
     timestamp: str
     source_json: str
     correlation_id: str
-    causation_key: Optional[bytes]
-    payload_json: Optional[bytes]
-    version: Optional[int]
-    attributes_json: Optional[str]
+    causation_key: bytes | None
+    payload_json: bytes | None
+    version: int | None
+    attributes_json: str | None
     leaf: bytes
-    salt: Optional[bytes]
+    salt: bytes | None
     commitment: bytes
     payload_bytes: int
-    fetch: Optional[Callable[[Mapping[str, Any]], bytes]] = None
+    fetch: Callable[[Mapping[str, Any]], bytes] | None = None
     """Gives the bytes of a blob that the payload names; set by the ledger that the entry was read from."""
 
     @property

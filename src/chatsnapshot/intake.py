@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 import uuid
 from collections.abc import Mapping
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from chatsnapshot import jsonvalue
 from chatsnapshot.clock import (
@@ -47,7 +47,8 @@ def checked_text(value: object, what: str, chars_max: int) -> str:
         raise InvalidEvent(f"{what} is empty; give 1 to {chars_max} characters", path=what)
     if len(text) > chars_max:
         raise InvalidEvent(
-            f"{what} has {len(text)} characters, and id_chars_max is {chars_max}; shorten it or hash it", path=what
+            f"{what} has {len(text)} characters, and id_chars_max is {chars_max}; shorten it or hash it",
+            path=what,
         )
     if not text.isascii():
         try:
@@ -67,7 +68,7 @@ def correlation_text(value: object, limits: Limits = _UNIT_LIMITS) -> str:
     return checked_text(value, "correlation_id", limits.id_chars_max)
 
 
-def cause_key(cause: object) -> Optional[bytes]:
+def cause_key(cause: object) -> bytes | None:
     """The 16 bytes of a cause given as text, UUID, entry, envelope or ``Pending``."""
     if cause is None:
         return None
@@ -85,13 +86,19 @@ def source_text(source: object, limits: Limits = _UNIT_LIMITS) -> str:
     elif isinstance(source, Mapping):
         parts = source
     else:
-        raise InvalidEvent(f"source must be a Source or a mapping, not {type(source).__name__}", path="source")
+        raise InvalidEvent(
+            f"source must be a Source or a mapping, not {type(source).__name__}", path="source"
+        )
     unknown = sorted(str(key) for key in parts if key not in ("origin", "runtime", "name"))
     if unknown:
-        raise InvalidEvent(f"source has an unknown key {unknown[0]!r}; origin, runtime and name are known", path="source")
+        raise InvalidEvent(
+            f"source has an unknown key {unknown[0]!r}; origin, runtime and name are known", path="source"
+        )
     origin = parts.get("origin")
     if origin not in ORIGINS:
-        raise InvalidEvent(f"source.origin is one of {', '.join(ORIGINS)}, not {origin!r:.80}", path="source.origin")
+        raise InvalidEvent(
+            f"source.origin is one of {', '.join(ORIGINS)}, not {origin!r:.80}", path="source.origin"
+        )
     made = {
         "origin": origin,
         "runtime": checked_text(parts.get("runtime") or "none", "source.runtime", limits.id_chars_max),
@@ -101,7 +108,7 @@ def source_text(source: object, limits: Limits = _UNIT_LIMITS) -> str:
     return canonical_json(made).decode()
 
 
-def attributes_text(attributes: object, limits: Limits = _UNIT_LIMITS) -> Optional[str]:
+def attributes_text(attributes: object, limits: Limits = _UNIT_LIMITS) -> str | None:
     """Attributes as canonical JSON, ``None`` when there are none.
 
     Keys read ``[a-z][a-z0-9_.]{0,63}``; values are text, bool, int within ±(2^53-1) or lists of text. Any other value
@@ -110,7 +117,9 @@ def attributes_text(attributes: object, limits: Limits = _UNIT_LIMITS) -> Option
     if attributes is None:
         return None
     if not isinstance(attributes, Mapping):
-        raise InvalidEvent(f"attributes must be a mapping, not {type(attributes).__name__}", path="attributes")
+        raise InvalidEvent(
+            f"attributes must be a mapping, not {type(attributes).__name__}", path="attributes"
+        )
     made: dict[str, object] = {}
     for key, value in attributes.items():
         if not isinstance(key, str) or not _attribute_key(key):
@@ -262,7 +271,10 @@ class Intake:
         payload = envelope.payload_json
         if len(payload) > self.limits.payload_bytes_max:
             raise LimitExceeded(
-                "payload_bytes_max", self.limits.payload_bytes_max, len(payload), "record it with record(payload=...)"
+                "payload_bytes_max",
+                self.limits.payload_bytes_max,
+                len(payload),
+                "record it with record(payload=...)",
             )
         check_event_type(envelope.event_type)
         attributes = envelope.attributes
@@ -300,8 +312,10 @@ class Intake:
         return text
 
 
-def _version(version: object) -> Optional[int]:
+def _version(version: object) -> int | None:
     """A schema version as it is stored: ``None`` for 1."""
     if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= 2**31 - 1:
-        raise InvalidEvent(f"schema_version is a whole number from 1 on, not {version!r:.80}", path="schema_version")
+        raise InvalidEvent(
+            f"schema_version is a whole number from 1 on, not {version!r:.80}", path="schema_version"
+        )
     return None if version == 1 else version

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Optional, TypeVar, Union, overload
+from typing import Any, Literal, TypeVar, Union, overload
 
 import msgspec
 
@@ -75,7 +75,7 @@ class Ledger:
         self._recorder = Recorder(self._store, opening.limits, self._bell.ring)
         _open.add(self)
 
-    # --- facts about it --------------------------------------------------------------------------------------------
+    # --- facts about it ---
 
     @property
     def url(self) -> str:
@@ -108,9 +108,11 @@ class Ledger:
         return self._store.head().size
 
     def __repr__(self) -> str:
-        return f"<Ledger {self.url}{' read-only' if self.read_only else ''}{' closed' if self._closed else ''}>"
+        return (
+            f"<Ledger {self.url}{' read-only' if self.read_only else ''}{' closed' if self._closed else ''}>"
+        )
 
-    # --- recording -------------------------------------------------------------------------------------------------
+    # --- recording ---
 
     @overload
     def record(
@@ -151,7 +153,10 @@ class Ledger:
         :class:`CommitUncertain`, :class:`StoreFull`, :class:`StoreUnavailable`, :class:`StorePoisoned`,
         :class:`ReadOnly`, :class:`LedgerClosed`.
         """
-        return self._record(current_frame(id(self)), event_type, payload, wait=wait, **options)
+        entry: LedgerEntry | Pending = self._record(
+            current_frame(id(self)), event_type, payload, wait=wait, **options
+        )
+        return entry
 
     def _record(
         self,
@@ -200,7 +205,9 @@ class Ledger:
         group = self._single(frame, event_type, payload, expected_sequence, options)
         return self._entry((await self._recorder.acommit(group))[0])
 
-    def record_many(self, events: Iterable[Recordable], *, expected_sequence: int | None = None) -> list[LedgerEntry]:
+    def record_many(
+        self, events: Iterable[Recordable], *, expected_sequence: int | None = None
+    ) -> list[LedgerEntry]:
         """Record events whole or not at all; gives their entries in the order of ``events``.
 
         Each is a mapping with the arguments of :meth:`record`, or an ``EventEnvelope``. Known ids give their first
@@ -281,7 +288,7 @@ class Ledger:
 
         return await asyncio.to_thread(self.flush, timeout)
 
-    # --- scopes ----------------------------------------------------------------------------------------------------
+    # --- scopes ---
 
     def scope(
         self,
@@ -341,7 +348,11 @@ class Ledger:
         return Run(self, self._frame(correlation, source, cause, named), named, payload, resume, options)
 
     def _frame(
-        self, correlation_id: object, source: Source | Mapping[str, Any] | None, cause: Causelike | None, run_id: str | None
+        self,
+        correlation_id: object,
+        source: Source | Mapping[str, Any] | None,
+        cause: Causelike | None,
+        run_id: str | None,
     ) -> Frame:
         outer = current_frame(id(self))
         return Frame(
@@ -349,7 +360,9 @@ class Ledger:
             correlation_text(correlation_id, self.limits)
             if correlation_id is not None
             else (outer.correlation_id if outer else None),
-            source_text(source, self.limits) if source is not None else (outer.source_json if outer else None),
+            source_text(source, self.limits)
+            if source is not None
+            else (outer.source_json if outer else None),
             cause_key(cause) if cause is not None else (outer.cause if outer else None),
             run_id if run_id is not None else (outer.run_id if outer else None),
             None,
@@ -359,7 +372,7 @@ class Ledger:
         """Bind a callable to the scopes of here and now, for a thread pool, a generator or a callback."""
         return in_copied_context(function)
 
-    # --- reading ---------------------------------------------------------------------------------------------------
+    # --- reading ---
 
     def read(
         self,
@@ -416,7 +429,9 @@ class Ledger:
 
         return await asyncio.to_thread(self.get, event_id)
 
-    def replay(self, correlation_id: object, *, until: Moment | None = None, children: bool = False) -> Replay:
+    def replay(
+        self, correlation_id: object, *, until: Moment | None = None, children: bool = False
+    ) -> Replay:
         """The entries of one run in their order; with ``children`` those of its child runs too, merged by position.
 
         The same call gives the same bytes every time. Raises :class:`NotFound` for an unknown correlation.
@@ -441,7 +456,9 @@ class Ledger:
 
         Raises :class:`NotFound` when it is not there or was erased.
         """
-        name = reference.get("$blob") if isinstance(reference, Mapping) else getattr(reference, "ref", reference)
+        name = (
+            reference.get("$blob") if isinstance(reference, Mapping) else getattr(reference, "ref", reference)
+        )
         if not isinstance(name, str) or not name.startswith("sha256:") or len(name) != 71:
             raise InvalidEvent(f"a blob is named by sha256: and 64 hex digits, not {name!r:.80}")
         try:
@@ -463,7 +480,7 @@ class Ledger:
 
         return await asyncio.to_thread(self.view, name, correlation_id, until=until)
 
-    # --- integrity -------------------------------------------------------------------------------------------------
+    # --- integrity ---
 
     def verify(self, *, progress: Callable[[int, int], None] | None = None) -> Report:
         """Derive everything anew from the stored columns and say what is proven and what is not."""
@@ -499,7 +516,7 @@ class Ledger:
         self._bell.ring()
         return entry
 
-    # --- end -------------------------------------------------------------------------------------------------------
+    # --- end ---
 
     def close(self) -> None:
         """Store what was accepted and let go of the store. A second close does nothing."""
@@ -533,15 +550,23 @@ class Ledger:
         await self.aclose()
 
     def __del__(self) -> None:
-        recorder: Optional[Recorder] = getattr(self, "_recorder", None)
+        recorder: Recorder | None = getattr(self, "_recorder", None)
         if recorder is not None and not self._closed:
             recorder.shut("the ledger was dropped without close()")
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._opening.location.kind == "memory":
-            raise LedgerError("a memory: ledger lives in one process and cannot be pickled; use a path such as runs.db")
+            raise LedgerError(
+                "a memory: ledger lives in one process and cannot be pickled; use a path such as runs.db"
+            )
         opening = self._opening
-        return _reopen, (opening.location, opening.read_only, opening.durability, opening.source, opening.limits)
+        return _reopen, (
+            opening.location,
+            opening.read_only,
+            opening.durability,
+            opening.source,
+            opening.limits,
+        )
 
 
 def _reopen(location: Location, read_only: bool, durability: str, source: Any, limits: Limits) -> Ledger:

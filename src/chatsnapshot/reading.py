@@ -6,7 +6,7 @@ import heapq
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import starmap
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Union
 
 from chatsnapshot.clock import timestamp_text
 from chatsnapshot.envelope import LedgerEntry
@@ -54,7 +54,9 @@ def make_query(
             exact.append(wanted)
     for key, value in (attributes or {}).items():
         if not isinstance(value, (str, bool, int)):
-            raise InvalidEvent(f"attributes are matched by text, bool or int, not {type(value).__name__} ({key})")
+            raise InvalidEvent(
+                f"attributes are matched by text, bool or int, not {type(value).__name__} ({key})"
+            )
         if '"' in key or "\\" in key:
             raise InvalidEvent(f"{key!r} is not the name of an attribute")
     return Query(
@@ -75,7 +77,7 @@ def to_entries(rows: Sequence[Row], ledger: Ledger) -> list[LedgerEntry]:
     """Entries of rows; those that name blobs know where to fetch them."""
     return [
         LedgerEntry(*row, ledger.blob) if row[9] is not None and b'"$blob"' in row[9] else entry
-        for row, entry in zip(rows, starmap(LedgerEntry, rows))
+        for row, entry in zip(rows, starmap(LedgerEntry, rows), strict=False)
     ]
 
 
@@ -131,8 +133,8 @@ class Reading:
         head = self._store.head().size
         self._until = position_until(self._store, until, head)
         self.scanned_to = self._until if reverse else self._after
-        self._hint: Optional[int] = None
-        self._expected: Optional[int] = None
+        self._hint: int | None = None
+        self._expected: int | None = None
         self._done = self._until <= self._after or limit == 0
         # An iterator of its own, so that a loop that breaks off can go on where it was.
         self._buffer: Iterator[LedgerEntry] = iter(())
@@ -191,40 +193,45 @@ class Reading:
         """A hole in positions, or in the sequences of one correlation, is an error, never a skip."""
         rows = page.rows
         if self._query == _EVERYTHING:
-            column, what = 0, "position"
+            by_position, what = True, "position"
             expected = self.scanned_to if self._reverse else self.scanned_to + 1
-        elif self._query.correlation_id is not None and self._query == Query(correlation_id=self._query.correlation_id):
-            column, what = 1, f"sequence of {self._query.correlation_id!r}"
+        elif self._query.correlation_id is not None and self._query == Query(
+            correlation_id=self._query.correlation_id
+        ):
+            by_position, what = False, f"sequence of {self._query.correlation_id!r}"
             if not rows:
                 return
             expected = rows[0][1] if self._expected is None else self._expected
         else:
             return
         step = -1 if self._reverse else 1
-        if rows and (rows[0][column] != expected or rows[-1][column] != expected + step * (len(rows) - 1)):
-            for row in rows:
-                if row[column] != expected:
-                    raise Corrupt(
-                        f"{what} {expected} is missing before position {row[0]}; run chatsnapshot verify",
-                        position=row[0],
-                    )
-                expected += step
-        if not rows and column == 0 and page.done and page.scanned_to != self.scanned_to and not self._reverse:
+        numbers = [row[0] for row in rows] if by_position else [row[1] for row in rows]
+        for number, row in zip(numbers, rows, strict=False):
+            if number != expected:
+                raise Corrupt(
+                    f"{what} {expected} is missing before position {row[0]}; run chatsnapshot verify",
+                    position=row[0],
+                )
+            expected += step
+        if by_position and page.done and not self._reverse and expected != self._until + 1:
             raise Corrupt(f"position {expected} is missing; run chatsnapshot verify", position=expected)
-        if rows:
-            self._expected = rows[-1][column] + step
+        self._expected = expected
 
 
 class Replay:
     """The entries of one correlation in their order; with ``children`` those of child runs too, merged by position."""
 
-    def __init__(self, ledger: Ledger, correlation_id: object, *, until: Moment | None, children: bool) -> None:
+    def __init__(
+        self, ledger: Ledger, correlation_id: object, *, until: Moment | None, children: bool
+    ) -> None:
         self._ledger = ledger
         self._steps: Iterator[LedgerEntry] | None = None
         self._until = position_until(ledger._store, until, ledger._store.head().size)
         self._correlations = [correlation_text(correlation_id)]
         if ledger._store.last_sequence(self._correlations[0]) == 0:
-            raise NotFound(f"there is no event of {self._correlations[0]!r} in {ledger.url}; list what there is with runs")
+            raise NotFound(
+                f"there is no event of {self._correlations[0]!r} in {ledger.url}; list what there is with runs"
+            )
         if children:
             seen = set(self._correlations)
             for correlation in self._correlations:
@@ -262,5 +269,3 @@ class Replay:
 
 def _position(entry: LedgerEntry) -> int:
     return entry.position
-
-

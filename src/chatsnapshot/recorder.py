@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -78,11 +78,11 @@ class _Ticket:
         self.group = group
         self.events = len(group.drafts)
         self.size = sum([draft.sealed[2] for draft in group.drafts])
-        self.outcome: Optional[Outcome] = None
+        self.outcome: Outcome | None = None
         self.done = False
         self.waited = waited
-        self.loop: Optional[asyncio.AbstractEventLoop] = None
-        self.future: Optional[asyncio.Future[None]] = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.future: asyncio.Future[None] | None = None
         self._latch = threading.Lock()
         self._latch.acquire()
 
@@ -114,7 +114,9 @@ class Pending:
 
     __slots__ = ("_entry", "_index", "_ticket", "event_id")
 
-    def __init__(self, event_id: str, ticket: _Ticket, index: int, entry: Callable[[Row], LedgerEntry]) -> None:
+    def __init__(
+        self, event_id: str, ticket: _Ticket, index: int, entry: Callable[[Row], LedgerEntry]
+    ) -> None:
         self.event_id = event_id
         self._ticket = ticket
         self._index = index
@@ -130,7 +132,9 @@ class Pending:
         Raises what kept it from being stored, or ``TimeoutError`` after ``timeout`` seconds (it is still accepted).
         """
         if not self._ticket.wait(timeout):
-            raise TimeoutError(f"event {self.event_id} is not durable after {timeout} s; it is still accepted")
+            raise TimeoutError(
+                f"event {self.event_id} is not durable after {timeout} s; it is still accepted"
+            )
         return self._entry(self._ticket.rows()[self._index])
 
     def __repr__(self) -> str:
@@ -165,7 +169,7 @@ class Recorder:
         self._failures: deque[Failure] = deque(maxlen=_FAILURES_KEPT)
         self._room_waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
 
-    # --- callers ---------------------------------------------------------------------------------------------------
+    # --- callers ---
 
     def commit(self, group: Group) -> list[Row]:
         """Store a group and give its rows; durable when it returns."""
@@ -197,7 +201,8 @@ class Recorder:
         ticket = _Ticket(group, waited=False)
         self._enqueue(ticket)
         return [
-            Pending(uuid_text(draft.columns[0]), ticket, index, entry) for index, draft in enumerate(group.drafts)
+            Pending(uuid_text(draft.columns[0]), ticket, index, entry)
+            for index, draft in enumerate(group.drafts)
         ]
 
     async def acommit(self, group: Group) -> list[Row]:
@@ -270,7 +275,7 @@ class Recorder:
         """Events that wait for the writer."""
         return self._events
 
-    # --- queue -----------------------------------------------------------------------------------------------------
+    # --- queue ---
 
     def _check_open(self) -> None:
         if self._closed is None and exiting.begun():
@@ -318,7 +323,9 @@ class Recorder:
         limit = min(self._limits.group_events_max, self._store.traits.group_events_max)
         while self._queue:
             ticket = self._queue[0]
-            if taken and (events + ticket.events > limit or size + ticket.size > self._limits.group_bytes_max):
+            if taken and (
+                events + ticket.events > limit or size + ticket.size > self._limits.group_bytes_max
+            ):
                 break
             taken.append(self._queue.popleft())
             events += ticket.events
@@ -334,7 +341,7 @@ class Recorder:
         for loop, room in waiters:
             _call(loop, _set_done, room)
 
-    # --- writer ----------------------------------------------------------------------------------------------------
+    # --- writer ---
 
     def _write(self) -> None:
         while True:
@@ -370,13 +377,15 @@ class Recorder:
             return _for_each(error, len(groups))
         except Exception as error:
             _log.exception("the store failed in an unforeseen way")
-            wrapped = LedgerError(f"the store failed: {type(error).__name__}: {error}; nothing is known of these events")
+            wrapped = LedgerError(
+                f"the store failed: {type(error).__name__}: {error}; nothing is known of these events"
+            )
             wrapped.__cause__ = error
             return _for_each(wrapped, len(groups))
 
     def _settle(self, tickets: Sequence[_Ticket], outcomes: Sequence[Outcome]) -> None:
         self._resolved += len(tickets)
-        for ticket, outcome in zip(tickets, outcomes):
+        for ticket, outcome in zip(tickets, outcomes, strict=False):
             if ticket.waited:
                 continue
             if isinstance(outcome, list):
@@ -389,14 +398,14 @@ class Recorder:
     def _resolve(self, tickets: Sequence[_Ticket], outcomes: Sequence[Outcome]) -> None:
         """Tell the callers; those of one event loop with one callback."""
         loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-        for ticket, outcome in zip(tickets, outcomes):
+        for ticket, outcome in zip(tickets, outcomes, strict=False):
             ticket.resolve(outcome)
             if ticket.loop is not None and ticket.future is not None:
                 loops.setdefault(ticket.loop, []).append(ticket.future)
         for loop, futures in loops.items():
             _call(loop, _set_all_done, futures)
 
-    # --- fork ------------------------------------------------------------------------------------------------------
+    # --- fork ---
 
     def after_fork(self) -> None:
         """In a forked child: what is queued belongs to the parent; the child starts with an empty queue."""

@@ -53,7 +53,13 @@ class Run(Scope):
     """
 
     def __init__(
-        self, ledger: Ledger, frame: Frame, run_id: str, payload: Mapping[str, Any], resumed: bool, options: dict[str, Any]
+        self,
+        ledger: Ledger,
+        frame: Frame,
+        run_id: str,
+        payload: Mapping[str, Any],
+        resumed: bool,
+        options: dict[str, Any],
     ) -> None:
         super().__init__(ledger, frame)
         self.run_id = run_id
@@ -65,14 +71,16 @@ class Run(Scope):
         self._start_type = "execution.run_resumed" if resumed else "execution.run_started"
         self._options = options
 
-    # --- entering and leaving --------------------------------------------------------------------------------------
+    # --- entering and leaving ---
 
     def __enter__(self) -> Run:
         self._begun(self._ledger._record(self._frame, self._start_type, self._payload, **self._options))
         return self
 
     async def __aenter__(self) -> Run:
-        self._begun(await self._ledger._arecord(self._frame, self._start_type, self._payload, **self._options))
+        self._begun(
+            await self._ledger._arecord(self._frame, self._start_type, self._payload, **self._options)
+        )
         return self
 
     def _begun(self, started: LedgerEntry) -> None:
@@ -104,7 +112,7 @@ class Run(Scope):
             raise failure
         _log.error("the end of run %s could not be recorded: %s", self.run_id, failure)
 
-    # --- ending early ----------------------------------------------------------------------------------------------
+    # --- ending early ---
 
     def complete(self, output: Any = None, **fields: Any) -> LedgerEntry:
         """Record ``execution.run_completed``."""
@@ -179,5 +187,3 @@ def _error(error: BaseException | str) -> dict[str, str]:
 
 def _fields(fields: dict[str, Any], **own: Any) -> dict[str, Any]:
     return {**{key: value for key, value in own.items() if value is not None}, **fields}
-
-

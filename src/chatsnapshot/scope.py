@@ -6,7 +6,7 @@ import contextvars
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from chatsnapshot.envelope import LedgerEntry
@@ -21,11 +21,11 @@ class Frame(NamedTuple):
     """What a scope fills in, its own and what it inherits."""
 
     owner: int
-    correlation_id: Optional[str]
-    source_json: Optional[str]
-    cause: Optional[bytes]
-    run_id: Optional[str]
-    outer: Optional[Frame]  # type: ignore[misc]  # a recursive type
+    correlation_id: str | None
+    source_json: str | None
+    cause: bytes | None
+    run_id: str | None
+    outer: Frame | None
 
 
 _innermost: contextvars.ContextVar[Frame | None] = contextvars.ContextVar("chatsnapshot_scope", default=None)
@@ -135,14 +135,14 @@ class _Stepped:
         self._context = context
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        steps = self._awaitable.__await__()
-        run = self._context.run
+        steps: Generator[Any, Any, Any] = self._awaitable.__await__()
+        run: Callable[..., Any] = self._context.run
         send: Any = None
         failure: BaseException | None = None
         while True:
             try:
                 if failure is None:
-                    waited_for = run(next, steps) if send is None else run(steps.send, send)
+                    waited_for = run(steps.send, send)
                 else:
                     failure, raised = None, failure
                     waited_for = run(steps.throw, raised)
@@ -154,7 +154,9 @@ class _Stepped:
                 failure = error
 
 
-async def _drive_async(generator: AsyncGenerator[Any, Any], context: contextvars.Context) -> AsyncGenerator[Any, Any]:
+async def _drive_async(
+    generator: AsyncGenerator[Any, Any], context: contextvars.Context
+) -> AsyncGenerator[Any, Any]:
     try:
         while True:
             try:

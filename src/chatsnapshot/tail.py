@@ -82,7 +82,6 @@ class Tail:
     async def __aexit__(self, *error: object) -> None:
         self.close()
 
-    @property
     def _over(self) -> bool:
         return self._closed or self._ledger.closed
 
@@ -106,12 +105,12 @@ class Tail:
         try:
             quiet_since = time.monotonic()
             pause = _SOON_SECONDS
-            while not self._over:
+            while not self._over():
                 wake.clear()
                 found = self._fetch()
                 if found:
                     for entry in found:
-                        if self._over:
+                        if self._over():
                             return
                         self.position = entry.position
                         yield entry
@@ -140,12 +139,12 @@ class Tail:
         try:
             quiet_since = time.monotonic()
             pause = _SOON_SECONDS
-            while not self._over:
+            while not self._over():
                 wake.clear()
                 found = await asyncio.to_thread(self._fetch)
                 if found:
                     for entry in found:
-                        if self._over:
+                        if self._over():
                             return
                         self.position = entry.position
                         yield entry

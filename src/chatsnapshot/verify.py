@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import msgspec
 
@@ -30,7 +30,7 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 class Problem(msgspec.Struct, frozen=True):
     """One thing that is not as it must be; ``position`` is ``None`` when it concerns the whole."""
 
-    position: Optional[int]
+    position: int | None
     what: str
     expected: str
     found: str
@@ -84,7 +84,9 @@ class _Examination:
         self.calls: dict[tuple[str, str], int] = {}
         self.blobs: dict[bytes, int] = {}
 
-    def problem(self, position: int | None, what: str, expected: object, found: object, code: int = 3) -> None:
+    def problem(
+        self, position: int | None, what: str, expected: object, found: object, code: int = 3
+    ) -> None:
         """Note a fault and go on."""
         self.count += 1
         if len(self.problems) < _PROBLEMS_MAX:
@@ -95,12 +97,14 @@ class _Examination:
         self.rows_sound = False
         self.problem(position, what, expected, found, code)
 
-    def hash_fault(self, position: int | None, what: str, expected: object, found: object, code: int = 3) -> None:
+    def hash_fault(
+        self, position: int | None, what: str, expected: object, found: object, code: int = 3
+    ) -> None:
         """A fault of level A1."""
         self.hashes_sound = False
         self.problem(position, what, expected, found, code)
 
-    # --- one row ---------------------------------------------------------------------------------------------------
+    # --- one row ---
 
     def row(self, row: Row) -> bytes:
         """Check one row; gives the leaf that its columns lead to."""
@@ -171,7 +175,7 @@ class _Examination:
             if row[8] is not None:
                 self.calls.pop((row[7], uuid_text(row[8])), None)
 
-    # --- the whole -------------------------------------------------------------------------------------------------
+    # --- the whole ---
 
     def pages(self, head: int, progress: Callable[[int, int], None] | None) -> None:
         """Walk over every row in order; a missing position is named and its place in the tree taken as it is."""
@@ -200,7 +204,9 @@ class _Examination:
             if stored is None:
                 self.hash_fault(None, f"tile {tile.index} of level {tile.level}", "256 hashes", "missing")
             elif stored != tile.data:
-                differing = next(i for i in range(256) if stored[32 * i : 32 * i + 32] != tile.data[32 * i : 32 * i + 32])
+                differing = next(
+                    i for i in range(256) if stored[32 * i : 32 * i + 32] != tile.data[32 * i : 32 * i + 32]
+                )
                 position = (tile.index * 256 + differing) * 256**tile.level + 1
                 self.hash_fault(
                     position,
@@ -213,17 +219,26 @@ class _Examination:
         """The stored head states the tree over these leaves."""
         derived = encode_frontier(self.tree.frontier())
         if self.tree.size != size or derived != frontier:
-            self.hash_fault(None, "tree of the head", f"{size} leaves, {frontier.hex()}", f"{self.tree.size} leaves, {derived.hex()}")
+            self.hash_fault(
+                None,
+                "tree of the head",
+                f"{size} leaves, {frontier.hex()}",
+                f"{self.tree.size} leaves, {derived.hex()}",
+            )
         if recorded_at != self.recorded_at:
             self.row_fault(size, "recorded_at of the head", recorded_at, self.recorded_at)
 
     def erasure(self) -> None:
         """Payloads are missing exactly where a record says so."""
         for position in sorted(self.erased - self.erasures):
-            self.hash_fault(position, "payload is missing without a record", "a payload or a record", "neither", 7)
+            self.hash_fault(
+                position, "payload is missing without a record", "a payload or a record", "neither", 7
+            )
         for position in sorted(self.erasures - self.erased):
             if isinstance(position, int) and position <= self.tree.size:
-                self.row_fault(position, "payload is there though its erasure is recorded", "no payload", "a payload")
+                self.row_fault(
+                    position, "payload is there though its erasure is recorded", "no payload", "a payload"
+                )
 
     def blob_bytes(self) -> int:
         """Every blob that is named is there and hashes to its name."""
@@ -257,7 +272,9 @@ def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | 
         examined.erasure()
         blobs = examined.blob_bytes()
     except Corrupt as error:
-        examined.row_fault(error.position or examined.entries + 1, "the store cannot be read on", "readable pages", error)
+        examined.row_fault(
+            error.position or examined.entries + 1, "the store cannot be read on", "readable pages", error
+        )
         blobs = len(examined.blobs)
     dangling = sorted(position for cause, position in examined.causes.items() if cause not in examined.ids)
     calls = sorted(examined.calls.values())
@@ -265,7 +282,11 @@ def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | 
     ok = not examined.count
     if not head.size:
         level = "" if ok else level
-        summary = "nothing to verify: the ledger is empty" if ok else f"{examined.count} problems in an empty ledger"
+        summary = (
+            "nothing to verify: the ledger is empty"
+            if ok
+            else f"{examined.count} problems in an empty ledger"
+        )
     elif ok:
         summary = f"{head.size:,} entries are sound and hash to the root of the head (level A1)"
     else:
@@ -306,7 +327,9 @@ def _unproven(size: int, erased: int) -> tuple[str, ...]:
 def _notes(dangling: Sequence[int], calls: Sequence[int], erased: int) -> tuple[str, ...]:
     notes: list[str] = []
     if dangling:
-        notes.append(f"{len(dangling):,} causes are not in this ledger, first named at position {dangling[0]}")
+        notes.append(
+            f"{len(dangling):,} causes are not in this ledger, first named at position {dangling[0]}"
+        )
     if calls:
         notes.append(f"{len(calls):,} tool calls have no result, the first at position {calls[0]}")
     if erased:

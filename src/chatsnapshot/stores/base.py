@@ -8,7 +8,7 @@ contract and its tests, no code of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Optional, Protocol, Union
+from typing import Final, NamedTuple, Protocol, Union
 
 import msgspec
 
@@ -37,21 +37,35 @@ Row = tuple[
     str,  # 5 timestamp
     str,  # 6 source, canonical JSON
     str,  # 7 correlation_id
-    Optional[bytes],  # 8 causation_id, 16 bytes
-    Optional[bytes],  # 9 payload; None when erased
-    Optional[int],  # 10 schema_version; None for 1
-    Optional[str],  # 11 attributes, canonical JSON
+    bytes | None,  # 8 causation_id, 16 bytes
+    bytes | None,  # 9 payload; None when erased
+    int | None,  # 10 schema_version; None for 1
+    str | None,  # 11 attributes, canonical JSON
     bytes,  # 12 leaf
-    Optional[bytes],  # 13 salt; None when erased
+    bytes | None,  # 13 salt; None when erased
     bytes,  # 14 commitment
     int,  # 15 payload_bytes, also of an erased payload
 ]
 """A whole entry as it is stored, column by column, in the order of the fields of ``LedgerEntry``."""
 
-POSITION, SEQUENCE, RECORDED_AT, EVENT_ID, EVENT_TYPE, TIMESTAMP, SOURCE, CORRELATION_ID = range(8)
-CAUSATION_ID, PAYLOAD, SCHEMA_VERSION, ATTRIBUTES, LEAF, SALT, COMMITMENT, PAYLOAD_BYTES = range(8, 16)
+POSITION: Final = 0
+SEQUENCE: Final = 1
+RECORDED_AT: Final = 2
+EVENT_ID: Final = 3
+EVENT_TYPE: Final = 4
+TIMESTAMP: Final = 5
+SOURCE: Final = 6
+CORRELATION_ID: Final = 7
+CAUSATION_ID: Final = 8
+PAYLOAD: Final = 9
+SCHEMA_VERSION: Final = 10
+ATTRIBUTES: Final = 11
+LEAF: Final = 12
+SALT: Final = 13
+COMMITMENT: Final = 14
+PAYLOAD_BYTES: Final = 15
 
-Columns = tuple[bytes, str, str, str, str, Optional[bytes], Optional[bytes], Optional[int], Optional[str]]
+Columns = tuple[bytes, str, str, str, str, bytes | None, bytes | None, int | None, str | None]
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -62,7 +76,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     """
 
     columns: Columns
-    sealed: tuple[Optional[bytes], bytes, int]
+    sealed: tuple[bytes | None, bytes, int]
     head: bytes
     tail: bytes
     fresh: bool
@@ -79,7 +93,7 @@ class Group(msgspec.Struct, frozen=True, gc=False):
     """Events that one caller wants recorded whole or not at all."""
 
     drafts: Sequence[Draft]
-    expected_sequence: Optional[int] = None
+    expected_sequence: int | None = None
 
 
 Outcome = Union[list[Row], LedgerError]
@@ -97,16 +111,16 @@ class Head(NamedTuple):
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Filters of a read; ``None`` is no filter. ``start`` (inclusive) and ``end`` (exclusive) bound ``timestamp``."""
 
-    correlation_id: Optional[str] = None
-    event_types: Optional[tuple[str, ...]] = None
-    type_prefixes: Optional[tuple[str, ...]] = None
-    origin: Optional[str] = None
-    runtime: Optional[str] = None
-    name: Optional[str] = None
-    attributes: tuple[tuple[str, Union[str, bool, int]], ...] = ()
-    causation_id: Optional[bytes] = None
-    start: Optional[str] = None
-    end: Optional[str] = None
+    correlation_id: str | None = None
+    event_types: tuple[str, ...] | None = None
+    type_prefixes: tuple[str, ...] | None = None
+    origin: str | None = None
+    runtime: str | None = None
+    name: str | None = None
+    attributes: tuple[tuple[str, str | bool | int], ...] = ()
+    causation_id: bytes | None = None
+    start: str | None = None
+    end: str | None = None
 
     @property
     def unfiltered(self) -> bool:
@@ -176,7 +190,9 @@ class Store(Protocol):
         nothing was stored.
         """
 
-    def read(self, query: Query, *, after: int, until: int, limit: int, reverse: bool, hint: int | None) -> Page:
+    def read(
+        self, query: Query, *, after: int, until: int, limit: int, reverse: bool, hint: int | None
+    ) -> Page:
         """Rows that match with after < position <= until, at most ``limit``, in one short read transaction.
 
         ``reverse`` goes down from ``until``. ``hint`` may be the sequence of the last row of the page before, when

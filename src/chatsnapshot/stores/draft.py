@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Optional
 
 import msgspec
 
@@ -26,10 +25,10 @@ def make_draft(
     timestamp: str,
     source_json: str,
     correlation_id: str,
-    causation_id: Optional[bytes],
+    causation_id: bytes | None,
     payload: bytes,
-    schema_version: Optional[int],
-    attributes_json: Optional[str],
+    schema_version: int | None,
+    attributes_json: str | None,
     salt: bytes,
     fresh: bool,
     filled: tuple[str, ...] = (),
@@ -64,7 +63,9 @@ def make_draft(
     )  # fmt: skip
 
 
-def ledger_draft(event_type: str, payload: dict[str, object], entropy: Entropy, clock: Clock = time.time_ns) -> Draft:
+def ledger_draft(
+    event_type: str, payload: dict[str, object], entropy: Entropy, clock: Clock = time.time_ns
+) -> Draft:
     """A draft of one of the ledger's own facts, such as ``ledger.payload_erased``."""
     return make_draft(
         uuid7()[0],

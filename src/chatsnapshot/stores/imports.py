@@ -13,7 +13,6 @@ from chatsnapshot.stores.base import Row
 __all__ = ["check_rows", "row_header"]
 
 
-
 def row_header(row: Row) -> bytes:
     """The canonical header of a stored row: what its leaf is the hash of."""
     return header_bytes(
@@ -44,7 +43,9 @@ def check_rows(
     for row in rows:
         where = f"the entry at position {row[0]}"
         if row[0] != position:
-            raise Corrupt(f"after position {position - 1} comes {row[0]}: entries are missing", position=position)
+            raise Corrupt(
+                f"after position {position - 1} comes {row[0]}: entries are missing", position=position
+            )
         position += 1
         if leaf_hash(row_header(row)) != row[12]:
             raise Corrupt(f"{where} does not hash to its leaf: a column was changed", position=row[0])

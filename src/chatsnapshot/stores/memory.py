@@ -80,7 +80,7 @@ class MemoryStore:
         return plan(groups, self._tree, recorded_at, known, self._last_sequence, {})
 
     def _take(self, made: Plan) -> None:
-        for row, draft in zip(made.rows, made.drafts):
+        for row, draft in zip(made.rows, made.drafts, strict=False):
             self._add(row)
             for blob in draft.blobs:
                 self._blobs.setdefault(blob.digest, blob.data)
@@ -103,7 +103,9 @@ class MemoryStore:
         if self._closed:
             raise LedgerClosed("this memory ledger was closed and its events are gone; open a new one")
 
-    def read(self, query: Query, *, after: int, until: int, limit: int, reverse: bool, hint: int | None) -> Page:
+    def read(
+        self, query: Query, *, after: int, until: int, limit: int, reverse: bool, hint: int | None
+    ) -> Page:
         """One page of matching rows; see the contract."""
         with self._lock:
             self._open()
@@ -117,13 +119,12 @@ class MemoryStore:
             rows = self._rows
             matches = matcher(query)
             found: list[Row] = []
-            size = scanned = 0
+            size = 0
             scan_max = self._limits.scan_entries_max if query.scans else len(rows) + 1
             scanned_to = until if reverse else after
-            for place in reversed(places) if reverse else places:
+            for scanned, place in enumerate(reversed(places) if reverse else places):
                 if len(found) >= limit or size >= self._limits.page_bytes_max or scanned >= scan_max:
                     return Page(found, scanned_to, False)
-                scanned += 1
                 scanned_to = place - 1 if reverse else place
                 row = rows[place - 1]
                 if matches(row):
@@ -225,7 +226,12 @@ class MemoryStore:
             return self._states.get((name, version, key))
 
     def save_states(
-        self, name: str, version: int, before: Checkpoint | None, after: Checkpoint, states: Mapping[str, bytes | None]
+        self,
+        name: str,
+        version: int,
+        before: Checkpoint | None,
+        after: Checkpoint,
+        states: Mapping[str, bytes | None],
     ) -> bool:
         """Store states and checkpoint together, with compare-and-set."""
         with self._lock:
@@ -256,5 +262,3 @@ class MemoryStore:
         """Let go of the events."""
         with self._lock:
             self._closed = True
-
-

@@ -44,7 +44,9 @@ def locate(url: str | os.PathLike[str] | None = None) -> Location:
     scheme = _SCHEME.match(text)
     kind = scheme.group(1).lower() if scheme is not None and len(scheme.group(1)) > 1 else ""
     if kind in _LATER:
-        raise LedgerError(f"{kind}:// ledgers are not part of this version; use a path such as runs.db, or memory:")
+        raise LedgerError(
+            f"{kind}:// ledgers are not part of this version; use a path such as runs.db, or memory:"
+        )
     if kind not in ("", "memory", "sqlite", "jsonl", "file"):
         raise LedgerError(f"there is no store for {kind}: URLs; use a path such as runs.db, or memory:")
     rest = text[len(kind) + 1 :] if kind else text

@@ -157,17 +157,19 @@ def _in_order(
 ) -> list[Row]:
     """The rows in the order of the group's drafts: those known before and those just made."""
     made = {row[EVENT_ID]: row for row in new}
-    return [row or made[draft.columns[0]] for draft, row in zip(group.drafts, places)]
+    return [row or made[draft.columns[0]] for draft, row in zip(group.drafts, places, strict=False)]
 
 
 def differences(draft: Draft, row: Row) -> list[str]:
     """The fields in which a draft differs from a recorded row; what was filled in by the ledger is not compared."""
     offered: Row = (0, 0, "", *draft.columns, b"", *draft.sealed)
-    fields = [
-        name for index, name in _FIELDS if offered[index] != row[index] and name not in draft.filled
-    ]
+    fields = [name for index, name in _FIELDS if offered[index] != row[index] and name not in draft.filled]
     payload = row[PAYLOAD]
-    if payload is not None and offered[PAYLOAD] != payload and not _same_json(offered[PAYLOAD] or b"", payload):
+    if (
+        payload is not None
+        and offered[PAYLOAD] != payload
+        and not _same_json(offered[PAYLOAD] or b"", payload)
+    ):
         fields.append("payload")
     if "source" in fields and source_of(offered[6]) == source_of(row[6]):
         fields.remove("source")
@@ -184,5 +186,3 @@ def _same_json(one: bytes, other: bytes) -> bool:
 
 def _sorted(text: bytes) -> bytes:
     return msgspec.json.encode(msgspec.json.decode(text), order="sorted")
-
-

@@ -98,7 +98,7 @@ class SqliteStore:
         except apsw.Error as error:
             raise mapped(error, self.path) from error
 
-    # --- writing ---------------------------------------------------------------------------------------------------
+    # --- writing ---
 
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups; see the contract."""
@@ -169,7 +169,12 @@ class SqliteStore:
             self._commit(db, made)
 
     def save_states(
-        self, name: str, version: int, before: Checkpoint | None, after: Checkpoint, states: Mapping[str, bytes | None]
+        self,
+        name: str,
+        version: int,
+        before: Checkpoint | None,
+        after: Checkpoint,
+        states: Mapping[str, bytes | None],
     ) -> bool:
         """Store states and checkpoint together, with compare-and-set."""
         with self._writing() as db:
@@ -278,7 +283,7 @@ class SqliteStore:
         self._sequences.clear()
         self._tree = self._writer.tree(db, head)
 
-    # --- reading ---------------------------------------------------------------------------------------------------
+    # --- reading ---
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
@@ -306,7 +311,9 @@ class SqliteStore:
         with self._reading() as db:
             return self._writer.head(db)
 
-    def read(self, query: Query, *, after: int, until: int, limit: int, reverse: bool, hint: int | None) -> Page:
+    def read(
+        self, query: Query, *, after: int, until: int, limit: int, reverse: bool, hint: int | None
+    ) -> Page:
         """One page of matching rows; see the contract."""
         with self._reading() as db, one_snapshot(db):
             return read_page(db, self._names, self._limits, query, after, until, limit, reverse, hint)
@@ -352,10 +359,11 @@ class SqliteStore:
         """Every blob: digest, bytes, number of unerased entries that name it."""
         names = self._names
         with self._reading() as db:
-            return db.execute(
+            found = db.execute(
                 f"SELECT digest, bytes, (SELECT count(*) FROM {names['blob_use']} AS used WHERE used.digest = b.digest) "
                 f"FROM {names['blob']} AS b ORDER BY digest"
-            ).fetchall()
+            )
+            return [(bytes(digest), size, users) for digest, size, users in found]
 
     def checkpoint(self, name: str, version: int) -> Checkpoint | None:
         """Where a projection stands."""
@@ -367,7 +375,7 @@ class SqliteStore:
         with self._reading() as db:
             return self._writer.load_state(db, name, version, key)
 
-    # --- end -------------------------------------------------------------------------------------------------------
+    # --- end ---
 
     def after_fork(self) -> None:
         """In a forked child: leave the parent's connections alone and open others at the next use."""
@@ -390,4 +398,3 @@ class SqliteStore:
                 self._drop_connection()
             self._lock.close()
         self._readers.close()
-

@@ -17,9 +17,15 @@ def mapped(error: apsw.Error, path: str) -> LedgerError:
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         return Corrupt(f"{path} is damaged ({text}); keep a copy of it and run chatsnapshot verify")
     if isinstance(error, (apsw.ReadOnlyError, apsw.AuthError, apsw.PermissionsError)):
-        return ReadOnly(f"{path} cannot be written ({text}); check its permissions or open with read_only=True")
+        return ReadOnly(
+            f"{path} cannot be written ({text}); check its permissions or open with read_only=True"
+        )
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
-        return StoreUnavailable(f"{path} stayed locked by another program ({text}); nothing was stored, try again")
+        return StoreUnavailable(
+            f"{path} stayed locked by another program ({text}); nothing was stored, try again"
+        )
     if isinstance(error, apsw.CantOpenError):
-        return StoreUnavailable(f"{path} cannot be opened ({text}); check that the folder exists and is writable")
+        return StoreUnavailable(
+            f"{path} cannot be opened ({text}); check that the folder exists and is writable"
+        )
     return StoreUnavailable(f"{path}: {type(error).__name__}: {text}; nothing was stored")

@@ -94,7 +94,9 @@ def read_page(
     last = min(until, top)
     after = max(after, 0)
     if query.scans and last - after > limits.scan_entries_max:
-        low, high = (last - limits.scan_entries_max, last) if reverse else (after, after + limits.scan_entries_max)
+        low, high = (
+            (last - limits.scan_entries_max, last) if reverse else (after, after + limits.scan_entries_max)
+        )
     else:
         low, high = after, last
     where, values = _conditions(query)
@@ -161,9 +163,7 @@ def _conditions(query: Query) -> tuple[list[str], list[object]]:
     for key, wanted in query.attributes:
         kind = ("true" if wanted else "false") if isinstance(wanted, bool) else None
         if kind is not None:
-            add(
-                "EXISTS (SELECT 1 FROM json_each(attributes, ?) WHERE type = ?)", f'$."{key}"', kind
-            )
+            add("EXISTS (SELECT 1 FROM json_each(attributes, ?) WHERE type = ?)", f'$."{key}"', kind)
         else:
             add(
                 "EXISTS (SELECT 1 FROM json_each(attributes, ?) WHERE type = ? AND atom = ?)",
@@ -178,4 +178,3 @@ def _conditions(query: Query) -> tuple[list[str], list[object]]:
     if query.end is not None:
         add("timestamp < ?", query.end)
     return where, values
-

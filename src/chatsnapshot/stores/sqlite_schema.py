@@ -142,7 +142,9 @@ def connect(path: str, *, write: bool, durability: str = "full") -> apsw.Connect
     Raises apsw errors, :class:`FormatTooNew` and :class:`Corrupt`.
     """
     if write:
-        db = apsw.Connection(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX)
+        db = apsw.Connection(
+            path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
+        )
     else:
         db = _read_only(path)
     try:
@@ -153,7 +155,9 @@ def connect(path: str, *, write: bool, durability: str = "full") -> apsw.Connect
             db.execute("PRAGMA journal_mode=WAL")
             db.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
             db.execute("PRAGMA fullfsync=ON; PRAGMA checkpoint_fullfsync=ON")
-            db.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}; PRAGMA journal_size_limit={WAL_BYTES_KEPT}")
+            db.execute(
+                f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}; PRAGMA journal_size_limit={WAL_BYTES_KEPT}"
+            )
             keep = array.array("i", [1])
             db.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, keep.buffer_info()[0])
         else:
@@ -211,7 +215,7 @@ def create(db: apsw.Connection, ledger: str, now_ns: int) -> str:
             db.execute(trigger.format_map(names))
         made = str(uuid.uuid4())
         db.execute("INSERT INTO ledger VALUES (?, ?, ?, ?)", (ledger, made, FORMAT, time_text(now_ns)))
-        return made
+    return made
 
 
 def ledger_id(db: apsw.Connection, ledger: str, path: str) -> str:

@@ -33,7 +33,9 @@ class SqliteWriter:
         """The head as this transaction sees it."""
         found = db.execute(self._read_head).fetchone()
         if found is None:
-            raise Corrupt("the head of the ledger is missing; keep a copy of the file and run chatsnapshot verify")
+            raise Corrupt(
+                "the head of the ledger is missing; keep a copy of the file and run chatsnapshot verify"
+            )
         return Head(*found)
 
     def last_sequence(self, db: apsw.Connection, correlation_id: str) -> int:
@@ -71,7 +73,7 @@ class SqliteWriter:
             db.execute(self._insert, made.rows[0])
         else:
             db.executemany(self._insert, made.rows)
-        for row, draft in zip(made.rows, made.drafts):
+        for row, draft in zip(made.rows, made.drafts, strict=False):
             for blob in draft.blobs:
                 self._put_blob(db, blob.digest, blob.data)
                 self._use_blob(db, blob.digest, row[0])
@@ -97,7 +99,8 @@ class SqliteWriter:
         step = self._part_bytes
         for part in range(0, max(len(data), 1), step):
             db.execute(
-                f"INSERT INTO {names['blob_part']} VALUES (?, ?, ?)", (digest, part // step, data[part : part + step])
+                f"INSERT INTO {names['blob_part']} VALUES (?, ?, ?)",
+                (digest, part // step, data[part : part + step]),
             )
 
     def _use_blob(self, db: apsw.Connection, digest: bytes, position: int) -> None:
@@ -111,7 +114,9 @@ class SqliteWriter:
                 f"UPDATE {names['entry']} SET payload = NULL, salt = NULL WHERE position = ? AND payload IS NOT NULL",
                 (position,),
             )
-            named = db.execute(f"SELECT digest FROM {names['blob_use']} WHERE position = ?", (position,)).fetchall()
+            named = db.execute(
+                f"SELECT digest FROM {names['blob_use']} WHERE position = ?", (position,)
+            ).fetchall()
             db.execute(f"DELETE FROM {names['blob_use']} WHERE position = ?", (position,))
             for (digest,) in named:
                 if db.execute(f"SELECT 1 FROM {names['blob_use']} WHERE digest = ?", (digest,)).get is None:
@@ -126,21 +131,33 @@ class SqliteWriter:
 
     def load_state(self, db: apsw.Connection, name: str, version: int, key: str) -> bytes | None:
         """A projection's state for one key."""
-        sql = f"SELECT state FROM {self._names['projection_state']} WHERE name = ? AND version = ? AND key = ?"
+        sql = (
+            f"SELECT state FROM {self._names['projection_state']} WHERE name = ? AND version = ? AND key = ?"
+        )
         found = db.execute(sql, (name, version, key)).get
         return None if found is None else bytes(found)
 
     def save_states(
-        self, db: apsw.Connection, name: str, version: int, after: Checkpoint, states: Mapping[str, bytes | None]
+        self,
+        db: apsw.Connection,
+        name: str,
+        version: int,
+        after: Checkpoint,
+        states: Mapping[str, bytes | None],
     ) -> None:
         """States and checkpoint; the store has compared the checkpoint in this transaction."""
         table = self._names["projection_state"]
         for key, state in states.items():
             if state is None:
-                db.execute(f"DELETE FROM {table} WHERE name = ? AND version = ? AND key = ?", (name, version, key))
+                db.execute(
+                    f"DELETE FROM {table} WHERE name = ? AND version = ? AND key = ?", (name, version, key)
+                )
             else:
                 db.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?)", (name, version, key, state))
-        db.execute(f"INSERT OR REPLACE INTO {self._names['projection']} VALUES (?, ?, ?, ?, ?)", (name, version, *after))
+        db.execute(
+            f"INSERT OR REPLACE INTO {self._names['projection']} VALUES (?, ?, ?, ?, ?)",
+            (name, version, *after),
+        )
 
     def drop_states(self, db: apsw.Connection, name: str, version: int) -> None:
         """Forget a projection."""
