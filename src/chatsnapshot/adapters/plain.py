@@ -12,11 +12,12 @@ import decimal
 import enum
 import pathlib
 import re
+import unicodedata
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["describe_error", "plain", "type_name"]
+__all__ = ["describe_error", "header_text", "plain", "type_name"]
 
 _SCALARS = (type(None), bool, int, float, str)
 _VALUES = (
@@ -32,6 +33,7 @@ _VALUES = (
 )
 _DEPTH_MAX = 40
 _TEXT_CHARS_MAX = 300
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -39,6 +41,18 @@ def type_name(value: object) -> str:
     """The qualified class name, as in ``ag2.events.types.ModelResponse``."""
     kind = value if isinstance(value, type) else type(value)
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def header_text(value: object, chars_max: int = 256) -> str | None:
+    """A name or id as an envelope's header may hold it; ``None`` when nothing is left.
+
+    Lone surrogates and control characters are replaced, what is too long is cut.
+    """
+    try:
+        text = str(value).encode("utf-8", "replace").decode()
+    except Exception:
+        return None
+    return _CONTROL.sub("?", unicodedata.normalize("NFC", text))[:chars_max] or None
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:

@@ -34,12 +34,14 @@ def normalize(event: Any) -> dict[str, Any]:
     What the catalogue has keys for stands at the top; ``native`` holds the event as AG2 has it:
     ``{"type": ..., "data": {...}}``, with agents, callables and exceptions described by name.
     """
+    line: Any = None
+    payload: dict[str, Any] = {}
     try:
         line = _line(event)
         found = line.place(event) if line else None
-        payload: dict[str, Any] = plain(found[1](event)) if found else {}
+        payload = plain(found[1](event)) if found else {}
     except Exception:
-        line, payload = None, {}
+        pass  # an event of another shape than its class promises: its native form tells what there is
     payload = {key: value for key, value in payload.items() if value is not None}
     try:
         payload["native"] = line.native(event) if line else _native(event)

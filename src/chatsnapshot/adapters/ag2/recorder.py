@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 from collections import OrderedDict
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, cast
 
-from chatsnapshot.adapters.ag2.run import CURRENT, Run, root_of
+from chatsnapshot.adapters.ag2.run import CURRENT, Parent, Run, root_of
 from chatsnapshot.adapters.ag2.turn import Turn
-from chatsnapshot.adapters.plain import plain
+from chatsnapshot.adapters.plain import header_text, plain
 from chatsnapshot.adapters.policy import Event, SafeRecorder
+from chatsnapshot.clock import uuid_text
+from chatsnapshot.scope import current_frame
 
 __all__ = ["AG2Recorder"]
 
@@ -60,29 +62,32 @@ class AG2Recorder:
         return turn
 
     def new_run(self, context: Any) -> Run:
-        """The run of a turn that begins: a child when that is inside a recorded tool call of this ledger."""
-        parent = CURRENT.get()
-        if parent is not None and parent.run.ledger is not self.ledger:
-            parent = None
+        """The run of a turn that begins: a child when that is inside a recorded tool call or a scope."""
+        place, parent = CURRENT.get(), self._around()
+        if (
+            place is not None
+            and place.run.ledger is self.ledger
+            and (parent is None or parent.cause == place.cause)
+        ):
+            parent, inside = Parent(place.run.run_id, place.cause), True
+        else:
+            inside = False
         stream_id = str(context.stream.id)
         return Run(
             ledger=self.ledger,
-            correlation_id=stream_id if parent or self.correlation_id is None else self.correlation_id,
+            correlation_id=stream_id if inside or self.correlation_id is None else self.correlation_id,
             agent=_agent_name(context),
             parent=parent,
         )
 
     def opening(self, run: Run, context: Any, *, resumed: bool) -> Event:
         """The first event of a run; ``run_resumed`` when the stream has a history already."""
-        parent = run.parent
-        if parent is not None:
-            cause = parent.cause
-        else:
-            cause = self._ended.get(run.correlation_id) if resumed else None
-            cause = cause or self.cause
+        cause = run.parent.cause if run.parent else None
+        if cause is None and resumed:
+            cause = self._ended.get(run.correlation_id)
         payload = {
             "name": run.agent,
-            "parent_run_id": parent.run.run_id if parent else None,
+            "parent_run_id": run.parent.run_id if run.parent else None,
             "stream_id": str(context.stream.id),
             "instructions": [str(prompt) for prompt in context.prompt],
             "variables": plain(context.variables),
@@ -91,7 +96,7 @@ class AG2Recorder:
         return run.event(
             "execution.run_resumed" if resumed else "execution.run_started",
             {key: value for key, value in payload.items() if value},
-            cause=cause,
+            cause=cause or self.cause,
         )
 
     def ended(self, run: Run, event: Event) -> None:
@@ -102,7 +107,19 @@ class AG2Recorder:
 
     def scope(self, run: Run, cause: str | None) -> AbstractContextManager[Any]:
         """What the user's own code records while a tool runs belongs to the run and is caused by the call."""
-        return nullcontext()
+        try:
+            return cast(
+                AbstractContextManager[Any], self.ledger.scope(correlation_id=run.correlation_id, cause=cause)
+            )
+        except Exception:
+            return nullcontext()
+
+    def _around(self) -> Parent | None:
+        """The scope of this ledger in which the agent is asked, as far as it has a cause."""
+        frame = current_frame(id(self.ledger))
+        if frame is None or frame.cause is None:
+            return None
+        return Parent(frame.run_id, uuid_text(frame.cause))
 
 
 def _base(context_type: type) -> Any:
@@ -117,7 +134,7 @@ def _class(base: type) -> Any:
 
 
 def _agent_name(context: Any) -> str:
-    return str(getattr(context.dependencies.get(_AGENT_KEY), "name", None) or "agent")
+    return header_text(getattr(context.dependencies.get(_AGENT_KEY), "name", None) or "agent") or "agent"
 
 
 def _version(context_type: type) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from chatsnapshot.adapters.policy import Event, new_event
 from chatsnapshot.clock import uuid7, uuid_text
 
-__all__ = ["CURRENT", "Place", "Run", "forget", "open_run", "remember", "root_of"]
+__all__ = ["CURRENT", "Parent", "Place", "Run", "forget", "open_run", "remember", "root_of"]
 
 
 class Run:
@@ -26,7 +26,7 @@ class Run:
         ledger: Any,
         correlation_id: str,
         agent: str,
-        parent: Place | None = None,
+        parent: Parent | None = None,
     ) -> None:
         self.ledger = ledger
         self.run_id = uuid_text(uuid7()[0])
@@ -84,6 +84,13 @@ class Run:
         if not self.results:
             return self.last, []
         return self.results[-1], self.results[:-1]
+
+
+class Parent(NamedTuple):
+    """What a run was started by: another run, and the event in it."""
+
+    run_id: str | None
+    cause: str | None
 
 
 class Place(NamedTuple):
