@@ -70,6 +70,15 @@ def parsed(text):
     return value
 
 
+def is_id(text):
+    return (
+        isinstance(text, str)
+        and 1 <= len(text) <= 256
+        and normalize("NFC", text) == text
+        and not any(category(char) == "Cc" for char in text)
+    )
+
+
 def uuid_text(raw):
     digits = raw.hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
@@ -193,7 +202,7 @@ class Verifier:
                 canonical(source) == text
                 and {"origin", "runtime"} <= set(source) <= {"origin", "runtime", "name"}
                 and source["origin"] in ("agent", "system", "ui", "integration")
-                and all(isinstance(value, str) for value in source.values())
+                and all(map(is_id, source.values()))
             )
         except ValueError:
             sound = False
@@ -256,10 +265,7 @@ class Verifier:
         self.time(position, "recorded_at", entry["recorded_at"])
         sound = EVENT_TYPE.fullmatch(entry["event_type"]) and len(entry["event_type"]) <= 256
         self.check(sound, position, "event_type is not a type")
-        correlation = entry["correlation_id"]
-        sound = 1 <= len(correlation) <= 256 and normalize("NFC", correlation) == correlation
-        sound = sound and not any(category(char) == "Cc" for char in correlation)
-        self.check(sound, position, "correlation_id is not an id")
+        self.check(is_id(entry["correlation_id"]), position, "correlation_id is not an id")
         sound = entry["schema_version"] is None or entry["schema_version"] > 1
         self.check(sound, position, "schema_version is 1 or less")
         self.source(position, entry["source"])

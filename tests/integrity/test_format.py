@@ -242,7 +242,7 @@ def test_the_page_has_the_schema_of_a_new_ledger(made):
 
 def test_the_page_has_the_numbers_that_mark_a_ledger_file(made):
     application_id = made.execute("PRAGMA application_id").get
-    assert f"`PRAGMA application_id` is {application_id} (`{application_id:#x}`".lower() in PAGE.lower()
+    assert f"`PRAGMA application_id` is {application_id} (`{application_id:#x}`" in PAGE
     assert made.execute("PRAGMA user_version").get == 1
     assert "# Ledger format 1\n" in PAGE
 

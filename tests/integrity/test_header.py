@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chatsnapshot.errors import InvalidEvent
-from chatsnapshot.integrity import canonical_json, header_bytes, header_parts
+from chatsnapshot.integrity import canonical_json, header_bytes, header_parts, is_canonical_object
 
 TIME = "2026-11-30T02:26:03.123456Z"
 
@@ -169,3 +169,44 @@ def test_canonical_json_refuses_deep_nesting_and_cycles_without_exhausting_the_s
     cycle.append(cycle)
     with pytest.raises(InvalidEvent, match="deeper"):
         canonical_json(cycle)
+
+
+@given(st.dictionaries(text, values, max_size=4))
+def test_what_canonical_json_writes_is_a_canonical_object(value):
+    assert is_canonical_object(canonical_json(value).decode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '"a"',
+        "null",
+        "{} ",
+        '{"a": 1}',
+        '{"b":1,"a":2}',
+        '{"a":1,"a":1}',
+        '{"a":1.0}',
+        '{"a":1e3}',
+        '{"a":-0}',
+        '{"a":9007199254740992}',
+        '{"a":NaN}',
+        '{"a":"\\u0061"}',
+        '{"a":"\\/"}',
+        '{"a":"\\ud800"}',
+        '{"a":"\ud800"}',
+        '{"a":1},"causation_id":"x"',
+        "{" * 100_000,
+    ],
+)
+def test_any_other_text_is_not(text):
+    assert not is_canonical_object(text)
+
+
+def test_text_moved_into_another_column_leaves_the_header_the_same_and_is_not_canonical():
+    cause = str(uuid.UUID(int=7))
+    moved = f'{{"a":1}},"causation_id":"{cause}"'
+    honest = parts(attributes_json='{"a":1}', causation_id=cause)
+    assert parts(attributes_json=moved, causation_id=None) == honest
+    assert not is_canonical_object(moved)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import chatsnapshot
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.integrity import Tree, header_parts
 from chatsnapshot.jsonvalue import Blob
@@ -211,6 +212,33 @@ def test_the_verifier_imports_nothing_but_the_standard_library():
     assert imports
     for line in imports:
         assert line.split()[1].split(".")[0] in sys.stdlib_module_names
+
+
+def test_a_ledger_written_through_the_public_api_is_accepted(tmp_path):
+    deep = b"y" * 50_000
+    for _ in range(70):
+        deep = [deep]
+    path = tmp_path / "runs.db"
+    with chatsnapshot.open(path, durability="os") as ledger:
+        first = ledger.record(
+            "execution.message", {"file": b"x" * 40_000, "deep": deep}, correlation_id="run-1"
+        )
+        ledger.record("execution.output", "\u00fc" * 200_000, correlation_id="run-1", causation_id=first)
+        ledger.record_many(
+            {
+                "event_type": "ui.interaction",
+                "correlation_id": "run-2",
+                "payload": {"n": n},
+                "attributes": {"k": n},
+            }
+            for n in range(300)
+        )
+        ledger.record("system.error", {}, correlation_id="run-3", schema_version=4, idempotency_key="e\u0301")
+        ledger.erase([2, 7], reason="asked for")
+        root = ledger.verify().root
+    report = verify(path)
+    assert report["problems"] == []
+    assert (report["size"], report["root"], report["erased"]) == (304, root, 2)
 
 
 def test_an_empty_ledger_has_the_root_of_nothing(tmp_path):

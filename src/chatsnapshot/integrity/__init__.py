@@ -7,6 +7,7 @@ from chatsnapshot.integrity.header import (
     canonical_json,
     header_bytes,
     header_parts,
+    is_canonical_object,
 )
 from chatsnapshot.integrity.proofs import (
     consistency_proof,
@@ -50,6 +51,7 @@ __all__ = [
     "header_bytes",
     "header_parts",
     "inclusion_proof",
+    "is_canonical_object",
     "leaf_hash",
     "node_hash",
     "node_reader",

@@ -5,9 +5,18 @@ from __future__ import annotations
 from binascii import b2a_base64
 from json.encoder import encode_basestring as _quoted
 
+import msgspec
+
 from chatsnapshot.errors import InvalidEvent
 
-__all__ = ["HEADER_VERSION", "PAYLOAD_ALG", "canonical_json", "header_bytes", "header_parts"]
+__all__ = [
+    "HEADER_VERSION",
+    "PAYLOAD_ALG",
+    "canonical_json",
+    "header_bytes",
+    "header_parts",
+    "is_canonical_object",
+]
 
 HEADER_VERSION = 1
 PAYLOAD_ALG = "salted-sha256"
@@ -105,6 +114,19 @@ def canonical_json(value: object) -> bytes:
         return "".join(parts).encode()
     except UnicodeEncodeError as error:
         raise _not_unicode(error) from None
+
+
+def is_canonical_object(text: str) -> bool:
+    """Whether a text is one JSON object written as :func:`canonical_json` writes it.
+
+    :func:`header_parts` takes ``source_json`` and ``attributes_json`` as they are. Who rebuilds a header from stored
+    columns must ask this first: otherwise text moved from one column into another leaves the header the same.
+    """
+    try:
+        value = msgspec.json.decode(text)
+        return isinstance(value, dict) and canonical_json(value).decode() == text
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, InvalidEvent):
+        return False
 
 
 def _write(value: object, parts: list[str], path: str, depth: int) -> None:
