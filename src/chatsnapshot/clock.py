@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from typing import Union
 
 import msgspec
 
@@ -195,9 +194,6 @@ def uuid_text(raw: bytes) -> str:
     """Write a 16-byte UUID in its usual 36 characters."""
     h = raw.hex()
     return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
-
-
-UuidLike = Union[str, uuid.UUID, bytes]
 
 
 def uuid_bytes(value: object, what: str = "event_id") -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 import uuid
 from collections.abc import Mapping
-from typing import Any, Union
+from typing import Any
 
 from chatsnapshot import jsonvalue
 from chatsnapshot.clock import (
@@ -28,7 +28,7 @@ from chatsnapshot.stores.draft import make_draft
 
 __all__ = ["Causelike", "Intake", "attributes_text", "cause_key", "correlation_text", "source_text"]
 
-Causelike = Union[str, uuid.UUID, LedgerEntry, EventEnvelope, Pending]
+Causelike = str | uuid.UUID | LedgerEntry | EventEnvelope | Pending
 
 _ORIGIN_BY_DOMAIN = {"execution": "agent", "ui": "ui", "integration": "integration"}
 _KEPT = 8_192

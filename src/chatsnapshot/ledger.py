@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, TypeVar, Union, overload
+from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 
@@ -30,7 +30,7 @@ from chatsnapshot.verify import Report, verify
 __all__ = ["Ledger", "Opening"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-Recordable = Union[EventEnvelope, Mapping[str, Any]]
+Recordable = EventEnvelope | Mapping[str, Any]
 
 _VIEWS = "chatsnapshot.projections.views"
 """Floor 5 computes views; the ledger only hands itself over, by name, when one is asked for."""

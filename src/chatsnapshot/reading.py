@@ -6,7 +6,7 @@ import heapq
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import starmap
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 from chatsnapshot.clock import timestamp_text
 from chatsnapshot.envelope import LedgerEntry
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Moment", "Reading", "Replay", "make_query", "position_until", "to_entries"]
 
-Moment = Union[int, str, datetime]
+Moment = int | str | datetime
 """A position, or a time (aware datetime or RFC 3339 text)."""
 
 _EVERYTHING = Query()

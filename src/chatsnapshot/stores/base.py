@@ -8,7 +8,7 @@ contract and its tests, no code of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, Union
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -96,7 +96,7 @@ class Group(msgspec.Struct, frozen=True, gc=False):
     expected_sequence: int | None = None
 
 
-Outcome = Union[list[Row], LedgerError]
+Outcome = list[Row] | LedgerError
 """For each group: the rows of its events in order (also of those known before), or why none was stored."""
 
 
