@@ -98,18 +98,14 @@ def _bounded(value: Any, depth: int) -> Any:
 
 
 def placeholder(value: Any) -> str | None:
-    """What to show for a value that is elsewhere or gone: ``[erased]``, ``[blob image/png, 1,024 bytes, sha256:…]``."""
+    """What to show for a value that is elsewhere or gone: ``[erased]``, ``<image/png, 1,024 bytes, sha256:…>``."""
     if not isinstance(value, Mapping):
         return None
     if "$erased" in value:
         return "[erased]"
     if "$withheld" in value:
         return f"[withheld: {value['$withheld']}]"
-    if "$blob" in value:
-        media, size = ident(value.get("media_type")), whole(value.get("bytes"))
-        facts = ["[blob", media or "", "" if size is None else f"{size:,} bytes", str(value["$blob"])]
-        return " ".join(filter(None, facts)) + "]"
-    return None
+    return str(readable(value)) if "$blob" in value else None
 
 
 def text_of(value: Any) -> str:
@@ -143,11 +139,9 @@ def error_text(value: Any) -> str | None:
         return None
     if value is True:
         return "failed"
-    if isinstance(value, Mapping) and placeholder(value) is None:
-        inner = value.get("value")
-        facts = inner if isinstance(inner, Mapping) and "$type" in value else value
-        kind = ident(first(facts, "type", "name", "code", "class"))
-        message = text_of(first(facts, "message", "msg", "detail", "error", "text"))
+    if isinstance(value, Mapping) and "$type" not in value and placeholder(value) is None:
+        kind = ident(first(value, "type", "name", "code", "class"))
+        message = text_of(first(value, "message", "msg", "detail", "error", "text"))
         if message:
             return f"{kind}: {message}" if kind and not message.startswith(kind) else message
     return text_of(value) or "failed"

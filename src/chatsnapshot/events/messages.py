@@ -147,7 +147,7 @@ def _media_text(kind: str, part: Mapping[str, Any]) -> str:
     if isinstance(content, str) and content:
         facts.append(f"{len(content):,} characters")
     elif (there := placeholder(content)) is not None:
-        facts.append(there.strip("[]"))
+        facts.append(there)
     return "[" + " ".join(facts) + "]"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -14,6 +14,7 @@ from chatsnapshot.errors import NotFound
 __all__ = ["Presented", "Projection", "copy_state", "fold", "get", "names", "register"]
 
 State = TypeVar("State", bound=msgspec.Struct)
+Folded = TypeVar("Folded", bound=msgspec.Struct, contravariant=True)
 
 
 class Projection(Protocol[State]):
@@ -43,10 +44,11 @@ class Projection(Protocol[State]):
         ...
 
 
-class Presented(Protocol[State]):
+@runtime_checkable
+class Presented(Protocol[Folded]):
     """A projection whose readers get something else than its bare state."""
 
-    def result(self, state: State) -> Any:
+    def result(self, state: Folded) -> Any:
         """The view that a reader gets of this state: a frozen msgspec struct; ``state`` is left as it is."""
         ...
 

@@ -149,6 +149,7 @@ class TimelineItem(msgspec.Struct, frozen=True):
     offset_ns: int | None
     what: str
     who: str | None
+    origin: str
     cause: str | None
     cause_position: int | None
     depth: int = 0

@@ -169,6 +169,7 @@ def _item(entry: LedgerEntry, payload: Mapping[str, Any]) -> TimelineItem:
         offset_ns=None,
         what=line(entry, payload),
         who=who(entry, payload),
+        origin=entry.source.origin,
         cause=entry.causation_id,
         cause_position=None,
         span=span,

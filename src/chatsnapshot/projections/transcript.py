@@ -63,7 +63,7 @@ class TranscriptState(msgspec.Struct):
     carried: dict[int, int] = {}
     tools: tools.ToolsState = msgspec.field(default_factory=tools.ToolsState)
     questions: Pairs = msgspec.field(default_factory=Pairs)
-    open_runs: dict[str, None] = {}
+    open_runs: dict[str, str | None] = {}
 
 
 @register
@@ -271,24 +271,27 @@ def _boundary(what: str, id_key: str, event: str) -> Callable[[TranscriptState, 
     def apply(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
         facts = read_run(payload, id_key)
         run_id = facts.run_id or entry.correlation_id
-        if event == "started":
-            if what == "run" and not state.open_runs:
-                tools.new_run(state.tools)
-            state.name = state.name or facts.name
-        if what == "run":
-            if event in ("started", "resumed"):
-                state.open_runs[run_id] = None
-            elif facts.run_id is None:
-                state.open_runs = {}
-            else:
-                state.open_runs.pop(run_id, None)
+        name = facts.name
+        if event in ("started", "resumed"):
+            if event == "started":
+                if what == "run" and not any(key.startswith("run:") for key in state.open_runs):
+                    tools.new_run(state.tools)
+                state.name = state.name or facts.name
+            state.open_runs[f"{what}:{run_id}"] = name
+        else:
+            # An end that names no run ends the one run that is open.
+            key = f"{what}:{run_id}"
+            if facts.run_id is None and key not in state.open_runs:
+                key = next((one for one in reversed(state.open_runs) if one.startswith(what)), key)
+                run_id = key.partition(":")[2]
+            name = state.open_runs.pop(key, None) or name
         state.items.append(
             Boundary(
                 **_common(entry, entry.source.name),
                 what=what,
                 run_id=run_id,
                 event=event,
-                name=facts.name,
+                name=name,
                 error=facts.error or facts.reason,
             )
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from chatsnapshot.clock import timestamp_text
 from chatsnapshot.envelope import LedgerEntry
@@ -15,7 +15,7 @@ from chatsnapshot.projections.shapes import Run
 
 __all__ = ["Composed", "Readable", "list_runs", "view"]
 
-State = TypeVar("State")
+State = TypeVar("State", contravariant=True)
 
 # Named so that their modules are loaded and their projections registered.
 STANDARD = (runs.RunsProjection, timeline.TimelineProjection, transcript.TranscriptProjection)
@@ -39,6 +39,7 @@ class Readable(Protocol):
         ...
 
 
+@runtime_checkable
 class Composed(Protocol[State]):
     """A projection whose view of a correlation takes in its children."""
 
@@ -47,7 +48,7 @@ class Composed(Protocol[State]):
         ...
 
     def compose(
-        self, states: Mapping[str, State], links: Mapping[str, Link], correlation_id: str
+        self, states: Mapping[str, Any], links: Mapping[str, Link], correlation_id: str
     ) -> Any:
         """The view of ``correlation_id`` from its state and those of the correlations below it."""
         ...
@@ -64,7 +65,7 @@ def view(
     name (with the nearest ones) and for a correlation without entries.
     """
     projection = base.get(name)()
-    composed = hasattr(projection, "compose")
+    composed = isinstance(projection, Composed)
     states: dict[str, Any] = {}
     places: dict[str, tuple[str, int]] = {}
     for entry in ledger.replay(correlation_id, until=until, children=children and composed):
@@ -75,7 +76,7 @@ def view(
             states[key] = projection.apply(state, entry)
     if correlation_id not in states:
         raise NotFound(_nothing(name, correlation_id, until, bool(places)))
-    if composed:
+    if isinstance(projection, Composed):
         starts = {key: projection.start(state) for key, state in states.items()}
         found = links(starts, _where(ledger, places, until))
         if found[correlation_id].parent is not None:
@@ -83,7 +84,7 @@ def view(
             found[correlation_id] = Link("cycle", None, found[correlation_id].position)
         return projection.compose(states, found, correlation_id)
     state = states[correlation_id]
-    return projection.result(state) if hasattr(projection, "result") else state
+    return projection.result(state) if isinstance(projection, base.Presented) else state
 
 
 def _nothing(name: str, correlation_id: str, until: Any, seen: bool) -> str:
@@ -104,7 +105,7 @@ def _where(ledger: Readable, places: Mapping[str, tuple[str, int]], until: Any) 
             entry = ledger.get(event_id)
         except NotFound:
             return None
-        if entry is None or _after(entry, until):
+        if _after(entry, until):
             return None
         return entry.correlation_id, entry.position
 
