@@ -76,7 +76,7 @@ def make_query(
 def to_entries(rows: Sequence[Row], ledger: Ledger) -> list[LedgerEntry]:
     """Entries of rows; those that name blobs know where to fetch them."""
     return [
-        LedgerEntry(*row, ledger.blob) if row[9] is not None and b'"$blob"' in row[9] else entry
+        LedgerEntry(*row, ledger.blob) if row[9] is not None and b"$blob" in row[9] else entry
         for row, entry in zip(rows, starmap(LedgerEntry, rows), strict=False)
     ]
 

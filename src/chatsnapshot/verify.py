@@ -15,7 +15,7 @@ import msgspec
 
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.errors import Corrupt, LedgerError
-from chatsnapshot.integrity import Tree, commit, encode_frontier, leaf_hash
+from chatsnapshot.integrity import Tree, commit, encode_frontier, is_canonical_object, leaf_hash
 from chatsnapshot.jsonvalue import blob_digests
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores.base import Query, Row, Store
@@ -24,6 +24,7 @@ from chatsnapshot.stores.imports import row_header
 __all__ = ["Problem", "Report", "verify"]
 
 _PROBLEMS_MAX = 1_000
+_TEXTS_KEPT = 4_096
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 
@@ -76,6 +77,7 @@ class _Examination:
         self.entries = 0
         self.payload_bytes = 0
         self.recorded_at = ""
+        self.texts: set[str] = set()
         self.sequences: dict[str, int] = {}
         self.ids: set[bytes] = set()
         self.causes: dict[bytes, int] = {}
@@ -124,9 +126,20 @@ class _Examination:
         if row[8] is not None:
             self.causes.setdefault(row[8], position)
         self.payload(row)
+        self.canonical(row)
         leaf = self.leaf(row)
         self.entries += 1
         return leaf
+
+    def canonical(self, row: Row) -> None:
+        """Source and attributes are canonical: text moved between columns would leave the header the same."""
+        for name, text in (("source", row[6]), ("attributes", row[11])):
+            if text is None or text in self.texts:
+                continue
+            if not is_canonical_object(text):
+                self.row_fault(row[0], f"{name} is not in its canonical form", "one canonical JSON object", text)
+            elif len(self.texts) < _TEXTS_KEPT:
+                self.texts.add(text)
 
     def leaf(self, row: Row) -> bytes:
         try:
@@ -155,7 +168,7 @@ class _Examination:
             self.hash_fault(position, "payload does not match its commitment", row[14], commit(salt, payload))
         event_type = row[4]
         try:
-            if b'"$blob"' in payload:
+            if b"$blob" in payload:
                 for digest in blob_digests(payload):
                     self.blobs.setdefault(digest, position)
             if event_type == "ledger.payload_erased" and row[7] == "ledger":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.errors import Corrupt
-from chatsnapshot.integrity import commit, header_bytes, leaf_hash
+from chatsnapshot.integrity import commit, header_bytes, is_canonical_object, leaf_hash
 from chatsnapshot.jsonvalue import blob_digests
 from chatsnapshot.stores.base import Row
 
@@ -47,13 +47,15 @@ def check_rows(
                 f"after position {position - 1} comes {row[0]}: entries are missing", position=position
             )
         position += 1
+        if not all(text is None or is_canonical_object(text) for text in (row[6], row[11])):
+            raise Corrupt(f"source or attributes of {where} are not in their canonical form", position=row[0])
         if leaf_hash(row_header(row)) != row[12]:
             raise Corrupt(f"{where} does not hash to its leaf: a column was changed", position=row[0])
         payload, salt = row[9], row[13]
         if payload is not None:
             if salt is None or len(payload) != row[15] or commit(salt, payload) != row[14]:
                 raise Corrupt(f"the payload of {where} is not the one it committed to", position=row[0])
-            if b'"$blob"' in payload:
+            if b"$blob" in payload:
                 blobs[row[0]] = blob_digests(payload)
         if row[2] < recorded_at:
             raise Corrupt(f"{where} was recorded before the one in front of it", position=row[0])

@@ -248,6 +248,7 @@ class SqliteStore:
                 self._settle(db)
             self._db = db
             self._sequences.clear()
+            self._tree = Tree()  # the one before reads tiles through the connection that is gone
         return self._db
 
     def _settle(self, db: apsw.Connection) -> None:
