@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -55,9 +56,9 @@ class Composed(Protocol[State]):
 
 
 def view(
-    ledger: Readable, name: str, correlation_id: str, *, until: Any = None, children: bool = True
+    ledger: Readable, name: str, correlation_id: object = None, *, until: Any = None, children: bool = True
 ) -> Any:
-    """The view ``name`` of one correlation, folded on read.
+    """The view ``name`` of one correlation, folded on read; ``runs`` without a correlation is :func:`list_runs`.
 
     ``runs`` gives :class:`~chatsnapshot.projections.shapes.Runs`, ``timeline`` a ``Timeline``, ``transcript`` a
     ``Transcript``; another registered projection its own result. ``until``: a position or a time, inclusive.
@@ -65,6 +66,11 @@ def view(
     name (with the nearest ones) and for a correlation without entries.
     """
     projection = base.get(name)()
+    if correlation_id is None:
+        if name != "runs":
+            raise TypeError(f"the view {name!r} needs a correlation_id")
+        return list_runs(ledger, until=until)
+    correlation_id = unicodedata.normalize("NFC", str(correlation_id))
     composed = isinstance(projection, Composed)
     states: dict[str, Any] = {}
     places: dict[str, tuple[str, int]] = {}
