@@ -21,6 +21,9 @@ from chatsnapshot.jsonvalue.rebuild import parse, rebuild, unescaped
 __all__ = ["decode"]
 
 
+_DOLLAR = ord("$")
+
+
 def decode(stored: Any, *, blob: Callable[[Mapping[str, Any]], bytes] | None = None) -> Any:
     """Python values of a stored payload (bytes, or JSON already decoded, which is not changed).
 
@@ -31,6 +34,8 @@ def decode(stored: Any, *, blob: Callable[[Mapping[str, Any]], bytes] | None = N
     Raises :class:`Corrupt` when bytes are not JSON.
     """
     tree = parse(stored)
+    if type(stored) is bytes and _DOLLAR not in stored:
+        return tree
 
     def fetch(ref: dict[str, Any]) -> Any:
         if blob is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from chatsnapshot.jsonvalue.decode import _seconds
+from chatsnapshot.jsonvalue.decode import _DOLLAR, _seconds
 from chatsnapshot.jsonvalue.rebuild import parse, rebuild, unescaped
 
 __all__ = ["plain"]
@@ -20,7 +20,8 @@ def plain(stored: Any) -> Any:
     Gives only dict, list, str, int, float, bool and None, for transcripts and pages; it does not read back.
     Tags that are unknown or malformed stay as they are. Raises :class:`Corrupt` when bytes are not JSON.
     """
-    return rebuild(parse(stored), _revive, _blob)
+    tree = parse(stored)
+    return tree if type(stored) is bytes and _DOLLAR not in stored else rebuild(tree, _revive, _blob)
 
 
 def _revive(node: dict[str, Any]) -> Any:

@@ -15,6 +15,7 @@ from chatsnapshot.limits import DEFAULTS, Limits
 __all__ = ["Encoded", "encode"]
 
 _FEW_VALUES = 256
+_DOLLAR = ord("$")
 _MEMBER_BYTES_KEPT = 64 * 1024
 
 _json = msgspec.json.Encoder().encode
@@ -38,21 +39,39 @@ def encode(value: Any, *, limits: Limits = DEFAULTS, strict: bool = False) -> En
     """
     if type(value) is dict:
         try:
-            left = values_left(value, limits.depth_max, VALUES_MAX)
-            if left >= 0:
-                text_max = min(limits.binary_inline_bytes_max, limits.string_inline_bytes_max // 4)
-                few = left >= VALUES_MAX - _FEW_VALUES
-                if few or 0 <= text_size(value, text_max) <= limits.payload_bytes_max:
-                    json = _json(value)
-                    if (
-                        (len(json) <= text_max or not few or text_size(value, text_max) >= 0)
-                        and len(json) <= limits.payload_bytes_max
-                        and (b"$" not in json or not has_dollar_key(value))
-                    ):
-                        return Encoded(json)
+            # A few values first: the JSON is at most the size of what the caller holds.
+            if values_left(value, limits.depth_max, _FEW_VALUES) >= 0:
+                json = _json(value)
+                small = _SMALL if limits is DEFAULTS else _small_bytes(limits)
+                if len(json) <= small and (_DOLLAR not in json or not has_dollar_key(value)):
+                    return Encoded(json)
+            larger = _plain_json(value, limits)
+            if larger is not None:
+                return Encoded(larger)
         except Exception:
             pass  # lone surrogates, or changed by another thread meanwhile: the walk has a rule for it
     return _encode_any(value, limits, strict)
+
+
+def _small_bytes(limits: Limits) -> int:
+    """JSON of this size holds no string that has to become a blob."""
+    return min(limits.binary_inline_bytes_max, limits.string_inline_bytes_max, limits.payload_bytes_max)
+
+
+_SMALL = _small_bytes(DEFAULTS)
+
+
+def _plain_json(value: dict[Any, Any], limits: Limits) -> bytes | None:
+    """JSON of a larger payload that is plain already; ``None`` when it takes the walk."""
+    if values_left(value, limits.depth_max, VALUES_MAX) < 0:
+        return None
+    text_max = min(
+        limits.binary_inline_bytes_max, limits.string_inline_bytes_max // 4
+    )  # a character has up to 4
+    if not 0 <= text_size(value, text_max) <= limits.payload_bytes_max:
+        return None
+    json = _json(value)
+    return json if len(json) <= limits.payload_bytes_max else None
 
 
 def _encode_any(value: Any, limits: Limits, strict: bool) -> Encoded:

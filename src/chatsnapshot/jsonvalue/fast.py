@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 __all__ = ["INT_MAX", "INT_MIN", "VALUES_MAX", "text_size", "values_left"]
 
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
-"""Integers within 64 bits are written as JSON numbers; all readers with 64-bit integers agree on them."""
+"""Integers within 64 bits are written as JSON numbers."""
 
-VALUES_MAX = 20_000
-"""Values that the fast path looks at; a payload with more takes the walk, to the same bytes."""
+VALUES_MAX = 200_000
+"""Values that the fast path looks at; with more a payload takes the walk, to the same bytes."""
 
 
 def values_left(box: Any, depth: int, room: int) -> int:
@@ -30,10 +31,10 @@ def values_left(box: Any, depth: int, room: int) -> int:
         box = box.values()
     for value in box:
         kind = type(value)
-        if kind is str or kind is bool or value is None:
+        if kind is str:
             continue
         if kind is int:
-            if not INT_MIN <= value <= INT_MAX:
+            if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
                 return -1
         elif kind is dict or kind is list:
             room = values_left(value, depth - 1, room)
@@ -42,24 +43,27 @@ def values_left(box: Any, depth: int, room: int) -> int:
         elif kind is float:
             if value - value != 0.0:  # NaN and the infinities
                 return -1
-        else:
+        elif kind is not bool and value is not None:
             return -1
     return room
 
 
 def text_size(box: Any, text_max: int) -> int:
-    """Characters of all strings in plain ``box``; -1 when one of its values is longer than ``text_max``."""
+    """Characters of all text in plain ``box``; negative for a longer string or a key that begins with ``$``."""
     size = 0
     if type(box) is dict:
         for key in box:
+            if key[:1] == "$":
+                return -1
             size += len(key)
         box = box.values()
     for value in box:
         kind = type(value)
         if kind is str:
-            if len(value) > text_max:
+            length = len(value)
+            if length > text_max:
                 return -1
-            size += len(value)
+            size += length
         elif kind is dict or kind is list:
             inner = text_size(value, text_max)
             if inner < 0:
@@ -70,9 +74,4 @@ def text_size(box: Any, text_max: int) -> int:
 
 def has_dollar_key(box: Any) -> bool:
     """Whether a key in plain ``box`` begins with ``$``."""
-    if type(box) is dict:
-        for key in box:
-            if key[:1] == "$":
-                return True
-        box = box.values()
-    return any(has_dollar_key(value) for value in box if type(value) in (dict, list))
+    return text_size(box, sys.maxsize) < 0
