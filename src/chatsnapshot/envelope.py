@@ -191,7 +191,7 @@ def source_of(text: str) -> Source:
     return found
 
 
-class LedgerEntry(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
+class LedgerEntry(msgspec.Struct, frozen=True, eq=False, gc=False):
     """An event as the ledger holds it: the envelope, its ``position``, ``sequence`` and ``recorded_at``.
 
     The fields are the stored columns; :attr:`event` is the envelope made of them. ``leaf`` is the RFC 6962 leaf hash

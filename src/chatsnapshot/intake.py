@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chatsnapshot import jsonvalue
@@ -184,9 +184,12 @@ class Intake:
 
     def draft(
         self,
-        event_type: str,
-        payload: Any,
         frame: Frame | None,
+        now: str | None,
+        spare: list[bytes],
+        salts: list[bytes],
+        event_type: str,
+        payload: Any = None,
         correlation_id: object = None,
         causation_id: Causelike | None = None,
         source: Source | Mapping[str, Any] | None = None,
@@ -196,14 +199,12 @@ class Intake:
         attributes: Mapping[str, Any] | None = None,
         schema_version: int | None = None,
         strict: bool = False,
-        spare: list[bytes] | None = None,
-        salts: list[bytes] | None = None,
     ) -> Draft:
         """One draft; raises :class:`InvalidEvent` or :class:`LimitExceeded`.
 
-        ``spare`` and ``salts`` are stacks of ready ids and salts of a batch; what is not used is not missed.
+        ``now`` stands for a missing timestamp (``None``: ask the clock); ``spare`` and ``salts`` are stacks of ready ids
+        and salts of a batch, and what is not used is not missed.
         """
-        filled: tuple[str, ...] = ()
         default_source = self._types.get(event_type)
         if default_source is None:
             default_source = self._know_type(event_type)
@@ -218,20 +219,20 @@ class Intake:
                 "correlation_id is missing; give the id of the conversation, workflow or run, or record inside a scope",
                 path="correlation_id",
             )
+        filled: tuple[str, ...] = ()
+        cause: bytes | None = None
         if causation_id is not None:
             cause = cause_key(causation_id)
         elif frame is not None and frame.cause is not None:
             cause = frame.cause
             filled = ("causation_id",)
-        else:
-            cause = None
         if source is not None:
             source_json = source_text(source, self.limits)
         else:
             source_json = (frame and frame.source_json) or self._default_source or default_source
             filled += ("source",)
         if timestamp is None:
-            moment = time_text(self.clock())
+            moment = time_text(self.clock()) if now is None else now
             filled += ("timestamp",)
         else:
             moment = timestamp_text(timestamp)
@@ -247,24 +248,52 @@ class Intake:
         else:
             key = spare.pop() if spare else uuid7()[0]
             fresh = True
-        if schema_version is not None:
-            schema_version = _version(schema_version)
         encoded = jsonvalue.encode({} if payload is None else payload, limits=self.limits, strict=strict)
         return make_draft(
-            key,
-            event_type,
-            moment,
-            source_json,
-            correlation,
-            cause,
-            encoded.json,
-            schema_version,
-            None if attributes is None else attributes_text(attributes, self.limits),
+            (
+                key,
+                event_type,
+                moment,
+                source_json,
+                correlation,
+                cause,
+                encoded.json,
+                None if schema_version is None else _version(schema_version),
+                None if attributes is None else attributes_text(attributes, self.limits),
+            ),
             salts.pop() if salts else self.entropy(16),
             fresh,
             filled,
             encoded.blobs,
         )
+
+    def batch(self, frame: Frame | None, events: Sequence[EventEnvelope | Mapping[str, Any]]) -> list[Draft]:
+        """Drafts of a batch; what the ledger fills in as timestamp is the moment of the call, for all of them.
+
+        Raises :class:`InvalidEvent` naming the event by its index, and :class:`LimitExceeded`.
+        """
+        count, limits = len(events), self.limits
+        if count > limits.batch_events_max:
+            raise LimitExceeded("batch_events_max", limits.batch_events_max, count, "record several batches")
+        now = time_text(self.clock())
+        spare = uuid7(count)
+        spare.reverse()
+        noise = self.entropy(16 * count)
+        salts = [noise[i : i + 16] for i in range(16 * (count - 1), -1, -16)]
+        draft = self.draft
+        drafts: list[Draft] = []
+        for event in events:
+            try:
+                if type(event) is EventEnvelope:
+                    drafts.append(self.redraft(event))
+                else:
+                    drafts.append(draft(frame, now, spare, salts, **event))  # type: ignore[arg-type]
+            except (InvalidEvent, TypeError) as error:
+                raise _in_batch(error, len(drafts), event) from None
+        size = sum([made.sealed[2] for made in drafts])
+        if size > limits.batch_bytes_max:
+            raise LimitExceeded("batch_bytes_max", limits.batch_bytes_max, size, "record several batches")
+        return drafts
 
     def redraft(self, envelope: EventEnvelope) -> Draft:
         """A draft of a complete envelope; its payload is stored as it is, ``$`` tags included."""
@@ -279,18 +308,21 @@ class Intake:
         check_event_type(envelope.event_type)
         attributes = envelope.attributes
         return make_draft(
-            uuid_bytes(envelope.event_id),
-            envelope.event_type,
-            timestamp_text(envelope.timestamp),
-            source_text(envelope.source, self.limits),
-            correlation_text(envelope.correlation_id, self.limits),
-            None if envelope.causation_id is None else uuid_bytes(envelope.causation_id, "causation_id"),
-            payload,
-            _version(envelope.schema_version),
-            attributes_text(attributes, self.limits) if attributes else None,
+            (
+                uuid_bytes(envelope.event_id),
+                envelope.event_type,
+                timestamp_text(envelope.timestamp),
+                source_text(envelope.source, self.limits),
+                correlation_text(envelope.correlation_id, self.limits),
+                None if envelope.causation_id is None else uuid_bytes(envelope.causation_id, "causation_id"),
+                payload,
+                _version(envelope.schema_version),
+                attributes_text(attributes, self.limits) if attributes else None,
+            ),
             self.entropy(16),
             False,
             envelope.filled,
+            (),
         )
 
     def _know_type(self, event_type: object) -> str:
@@ -319,3 +351,26 @@ def _version(version: object) -> int | None:
             f"schema_version is a whole number from 1 on, not {version!r:.80}", path="schema_version"
         )
     return None if version == 1 else version
+
+
+_ARGUMENTS = frozenset(
+    {
+        "event_type", "payload", "correlation_id", "causation_id", "source", "timestamp", "event_id",
+        "idempotency_key", "attributes", "schema_version", "strict",
+    }
+)  # fmt: skip
+
+
+def _in_batch(error: Exception, index: int, event: object) -> Exception:
+    """What was wrong with one event of a batch, naming which."""
+    where = f"event {index} of the batch"
+    if isinstance(error, InvalidEvent):
+        return InvalidEvent(f"{where}: {error}", path=error.path)
+    if not isinstance(event, Mapping):
+        return InvalidEvent(f"{where} must be a mapping or an EventEnvelope, not {type(event).__name__}")
+    unknown = sorted(str(key) for key in event.keys() - _ARGUMENTS)
+    if unknown:
+        return InvalidEvent(f"{where}: {unknown[0]!r} is no argument of record()", path=unknown[0])
+    if "event_type" not in event:
+        return InvalidEvent(f"{where}: event_type is missing", path="event_type")
+    return error

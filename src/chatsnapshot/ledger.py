@@ -14,14 +14,14 @@ import msgspec
 
 from chatsnapshot.clock import Clock, Entropy, uuid7, uuid_bytes, uuid_text
 from chatsnapshot.envelope import EventEnvelope, LedgerEntry, Source
-from chatsnapshot.errors import InvalidEvent, LedgerError, LimitExceeded, NotFound, ReadOnly
+from chatsnapshot.errors import InvalidEvent, LedgerError, NotFound, ReadOnly
 from chatsnapshot.intake import Causelike, Intake, cause_key, correlation_text, source_text
 from chatsnapshot.limits import Limits
 from chatsnapshot.reading import Moment, Reading, Replay, make_query, to_entries
 from chatsnapshot.recorder import FlushReport, Pending, Recorder
 from chatsnapshot.run import Run
 from chatsnapshot.scope import Frame, Scope, current_frame, in_copied_context
-from chatsnapshot.stores.base import Draft, Group, Row
+from chatsnapshot.stores.base import Group, Row
 from chatsnapshot.stores.draft import ledger_draft
 from chatsnapshot.stores.open import Location, open_store
 from chatsnapshot.tail import Bell, Tail
@@ -237,36 +237,14 @@ class Ledger:
                 raise InvalidEvent("an envelope is recorded as it is; give no payload or options beside it")
             draft = self._intake.redraft(event_type)
         else:
-            draft = self._intake.draft(event_type, payload, frame, **options)
+            draft = self._intake.draft(frame, None, [], [], event_type, payload, **options)
         return Group([draft], _sequence(expected_sequence))
 
     def _batch(self, events: Iterable[Recordable], expected_sequence: int | None) -> Group:
         self._check_writable()
         frame = current_frame(id(self))
         given = events if isinstance(events, (list, tuple)) else list(events)
-        count, limits = len(given), self._opening.limits
-        if count > limits.batch_events_max:
-            raise LimitExceeded("batch_events_max", limits.batch_events_max, count, "record several batches")
-        spare = uuid7(count)
-        spare.reverse()
-        noise = self._opening.entropy(16 * count)
-        salts = [noise[i : i + 16] for i in range(16 * (count - 1), -1, -16)]
-        draft, redraft = self._intake.draft, self._intake.redraft
-        drafts: list[Draft] = []
-        size = 0
-        for index, event in enumerate(given):
-            try:
-                if isinstance(event, EventEnvelope):
-                    made = redraft(event)
-                else:
-                    made = draft(frame=frame, spare=spare, salts=salts, **_arguments(event))
-            except InvalidEvent as error:
-                raise InvalidEvent(f"event {index} of the batch: {error}", path=error.path) from None
-            size += made.sealed[2]
-            drafts.append(made)
-        if size > limits.batch_bytes_max:
-            raise LimitExceeded("batch_bytes_max", limits.batch_bytes_max, size, "record several batches")
-        return Group(drafts, _sequence(expected_sequence))
+        return Group(self._intake.batch(frame, given), _sequence(expected_sequence))
 
     def _check_writable(self) -> None:
         if self._opening.read_only:
@@ -582,26 +560,6 @@ def _sequence(expected: object) -> int | None:
     if isinstance(expected, bool) or not isinstance(expected, int) or expected < 0:
         raise InvalidEvent(f"expected_sequence is 0 or more, not {expected!r}", path="expected_sequence")
     return expected
-
-
-_ARGUMENTS = frozenset(
-    {
-        "event_type", "payload", "correlation_id", "causation_id", "source", "timestamp", "event_id",
-        "idempotency_key", "attributes", "schema_version", "strict",
-    }
-)  # fmt: skip
-
-
-def _arguments(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of one event of a batch."""
-    if not isinstance(event, Mapping):
-        raise InvalidEvent(f"it must be a mapping or an EventEnvelope, not {type(event).__name__}")
-    if not event.keys() <= _ARGUMENTS:
-        unknown = sorted(str(key) for key in event.keys() - _ARGUMENTS)[0]
-        raise InvalidEvent(f"{unknown!r} is no argument of record()", path=unknown)
-    if "event_type" not in event:
-        raise InvalidEvent("event_type is missing", path="event_type")
-    return event if "payload" in event else {"payload": None, **event}
 
 
 def _after_fork_in_child() -> None:

@@ -75,10 +75,12 @@ def make_query(
 
 def to_entries(rows: Sequence[Row], ledger: Ledger) -> list[LedgerEntry]:
     """Entries of rows; those that name blobs know where to fetch them."""
-    return [
-        LedgerEntry(*row, ledger.blob) if row[9] is not None and b"$blob" in row[9] else entry
-        for row, entry in zip(rows, starmap(LedgerEntry, rows), strict=False)
-    ]
+    entries = list(starmap(LedgerEntry, rows))
+    for index, row in enumerate(rows):
+        payload = row[9]
+        if payload is not None and b'"$blob"' in payload:
+            entries[index] = LedgerEntry(*row, ledger.blob)
+    return entries
 
 
 def position_until(store: Store, until: Moment | None, head: int) -> int:

@@ -137,7 +137,9 @@ class _Examination:
             if text is None or text in self.texts:
                 continue
             if not is_canonical_object(text):
-                self.row_fault(row[0], f"{name} is not in its canonical form", "one canonical JSON object", text)
+                self.row_fault(
+                    row[0], f"{name} is not in its canonical form", "one canonical JSON object", text
+                )
             elif len(self.texts) < _TEXTS_KEPT:
                 self.texts.add(text)
 

@@ -73,34 +73,32 @@ def plan(
     recent: dict[bytes, Row] = {}
     position = tree.size
     stamp = recorded_at.encode()
-    sha = sha256
+    sha, add_row, add_leaf, last_known = sha256, rows.append, leaves.append, sequences.get
     for group in groups:
         members = group.drafts
         places: list[Row | None] | None = None
-        if group.expected_sequence is not None or not all(draft.fresh for draft in members):
+        if group.expected_sequence is not None or not all([draft.fresh for draft in members]):
             settled = _settle(group, known, recent, last_sequence, sequences)
             if isinstance(settled, LedgerError):
                 outcomes.append(settled)
                 continue
             members, places = settled
-        answer: list[Row] = []
+        first = len(rows)
         for draft in members:
             columns = draft.columns
             correlation = columns[4]
-            sequence = sequences.get(correlation)
+            sequence = last_known(correlation)
             if sequence is None:
                 sequence = last_sequence(correlation)
             sequences[correlation] = sequence = sequence + 1
             position += 1
             leaf = sha(b"\x00" + draft.head + stamp + draft.tail).digest()
-            row: Row = (position, sequence, recorded_at, *columns, leaf, *draft.sealed)
-            leaves.append(leaf)
-            rows.append(row)
-            drafts.append(draft)
-            answer.append(row)
-            if not draft.fresh:
-                recent[columns[0]] = row
+            add_leaf(leaf)
+            add_row((position, sequence, recorded_at, *columns, leaf, *draft.sealed))
+        drafts += members
+        answer = rows[first:]
         if places is not None:
+            recent.update((row[EVENT_ID], row) for row in answer)
             answer = _in_order(group, places, recent, answer)
         outcomes.append(answer)
     grown = tree.copy()
