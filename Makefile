@@ -40,6 +40,7 @@ test-runtimes: ## every supported Python, the oldest dependencies, every agent r
 
 docs: ## build the documentation into site/
 	@$(SET_UP) .venvs/docs docs $(PYTHON)
+	@test -x .venvs/docs/bin/zensical || { echo 'Building the pages needs Python 3.11 or newer: make docs PYTHON=python3.13' >&2; exit 1; }
 	.venvs/docs/bin/zensical build --strict --clean
 	@echo "Built: open site/index.html"
 
