@@ -83,7 +83,8 @@ def sentence(error: BaseException) -> str:
     """What went wrong, in one line."""
     if isinstance(error, click.UsageError):
         said = error.format_message().strip().rstrip(".")
-        said = said[:1].lower() + said[1:]
+        if said[1:2].islower():
+            said = said[:1].lower() + said[1:]
         where = error.ctx.command_path if error.ctx is not None else "chatsnapshot"
         return f"{said} (see {where} --help)"
     if isinstance(error, click.ClickException):

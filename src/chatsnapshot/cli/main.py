@@ -39,6 +39,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 @click.command(
+    "chatsnapshot",
     cls=LazyGroup,
     sections=SECTIONS,
     subcommand_metavar="COMMAND …",

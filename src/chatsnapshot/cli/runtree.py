@@ -19,12 +19,11 @@ _STYLES = {"completed": green, "failed": red, "cancelled": yellow, "paused": yel
 
 _COLUMNS = (
     Column("RUN", gives=2),
-    Column("NAME", gives=1),
-    Column("STATUS", gives=1),
+    Column("NAME", gives=1, spare=True),
     Column("STARTED"),
     Column("TOOK", right=True),
-    Column("EVENTS", right=True),
-    Column("AGENTS", gives=1),
+    Column("EVENTS", right=True, spare=True),
+    Column("STATUS", gives=1),
 )
 
 
@@ -52,10 +51,9 @@ def _rows(out: Terminal, runs: Sequence[Run], stem: str, *, top: bool = False) -
         yield (
             bold(branch + out.one_line(run.run_id)) if top else branch + out.one_line(run.run_id),
             out.one_line(name or ""),
-            run_status(out, run),
-            moment(run.started_at or run.first_at, digits=0),
+            moment(run.started_at or run.first_at)[:16] + "Z",
             duration_text(run.duration_ns) if run.duration_ns is not None else "",
             f"{run.events:,}",
-            out.one_line(", ".join(run.agents)),
+            run_status(out, run),
         )
         yield from _rows(out, run.children, "" if top else stem + (gap if last else bar))

@@ -16,15 +16,16 @@ LEAST = 12
 
 
 class Column(NamedTuple):
-    """A column: its heading, whether its texts stand at the right edge, and whether it is cut to fit.
+    """A column: its heading, whether its texts stand at the right edge, and what it does when there is no room.
 
     ``gives`` is 0 for a column that is never cut, 1 for one that is cut first, 2 for one that is cut when
-    that was not enough (ids, which people copy).
+    nothing else helped (ids, which people copy). One that is ``spare`` is left out before ids are cut.
     """
 
     heading: str
     right: bool = False
     gives: int = 0
+    spare: bool = False
 
 
 def table(
@@ -36,46 +37,58 @@ def table(
     """
     cells = [[_with_text(cell, out.clean(_plain(cell))) for cell in row] for row in rows]
     shown = [n for n in range(len(headings)) if any(_plain(row[n]) for row in cells)]
-    widths = {
+    wanted = {
         n: max(columns(headings[n].heading), max(columns(_plain(row[n])) for row in cells)) for n in shown
     }
-    room = out.width - columns(indent) - len(GAP) * (len(shown) - 1)
-    for turn in (1, 2):
-        _shrink(widths, [n for n in shown if headings[n].gives == turn], room)
-    if any(headings[n].heading for n in shown):
-        _row(out, headings, shown, widths, [dim(column.heading) for column in headings], indent)
+    widths = _fit(headings, wanted, out.width - columns(indent))
+    if any(headings[n].heading for n in widths):
+        _row(out, headings, widths, [dim(column.heading) for column in headings], indent)
     for row in cells:
-        _row(out, headings, shown, widths, row, indent)
+        _row(out, headings, widths, row, indent)
 
 
-def _shrink(widths: dict[int, int], giving: Sequence[int], room: int) -> None:
-    """Take from the widest giving column until everything fits or all are at their least."""
-    over = sum(widths.values()) - room
+def _fit(headings: Sequence[Column], wanted: dict[int, int], room: int) -> dict[int, int]:
+    """The columns that are shown and their widths: a row fits into ``room`` where that can be."""
+    spare = [n for n in wanted if headings[n].spare]
+    while True:
+        widths = dict(wanted)
+        over = sum(widths.values()) + len(GAP) * (len(widths) - 1) - room
+        over = _shrink(widths, [n for n in widths if headings[n].gives == 1], over)
+        if over <= 0 or not spare:
+            break
+        wanted = {n: width for n, width in wanted.items() if n != spare[-1]}
+        spare.pop()
+    _shrink(widths, [n for n in widths if headings[n].gives == 2], over)
+    return widths
+
+
+def _shrink(widths: dict[int, int], giving: Sequence[int], over: int) -> int:
+    """Take ``over`` columns from the widest that give, down to their least; how many are still over."""
     while over > 0:
         wide = [n for n in giving if widths[n] > LEAST]
         if not wide:
-            return
+            break
         widest = max(wide, key=lambda n: widths[n])
         second = max((widths[n] for n in wide if n != widest), default=LEAST)
         step = min(over, max(1, widths[widest] - max(second, LEAST)))
         widths[widest] -= step
         over -= step
+    return over
 
 
 def _row(
     out: Terminal,
     headings: Sequence[Column],
-    shown: Sequence[int],
     widths: dict[int, int],
     row: Sequence[Text],
     indent: str,
 ) -> None:
     pieces: list[Text] = [indent]
-    for place, n in enumerate(shown):
+    for n in widths:
         plain = cut(_plain(row[n]), widths[n], out.mark)
         blanks = " " * (widths[n] - columns(plain))
         drawn = _with_text(row[n], plain)
-        last = place == len(shown) - 1
+        last = n == max(widths)
         if headings[n].right:
             pieces += [blanks, drawn]
         else:

@@ -148,7 +148,7 @@ class Terminal:
             binary.write(document + b"\n")
 
     def _escape(self, found: re.Match[str]) -> str:
-        """A character of a JSON text as it is, or where it cannot be shown safely as JSON writes it in ASCII."""
+        """A character of a JSON text as it is, or escaped where it cannot be shown safely."""
         character = found.group()
         if character == "\n" or self.clean(character) == character:
             return character

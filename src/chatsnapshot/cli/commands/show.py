@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from chatsnapshot.cli.entries import entry_json
+from chatsnapshot.cli.entries import describe, entry_json
 from chatsnapshot.cli.lookup import correlation_of, find_event, find_run
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import Until, json_option, ledger_option, until_option
@@ -206,8 +206,6 @@ def _causes(ledger: Ledger, entry: LedgerEntry) -> tuple[list[LedgerEntry], str]
 
 
 def _lines(out: Terminal, entries: list[LedgerEntry]) -> None:
-    from chatsnapshot.projections.timeline import describe
-
     table(
         out,
         (

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from chatsnapshot.cli.entries import Feed, entry_json
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import json_option, ledger_option
 from chatsnapshot.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from chatsnapshot.envelope import LedgerEntry
 
 LAST_DEFAULT = 10
 
@@ -49,29 +55,25 @@ def command(
         raise click.UsageError("give --after or --last, not both")
     out = Terminal.stdout()
     feed = Feed(out, correlation=correlation is None)
+
+    def show(entries: Iterable[LedgerEntry], *, at_once: bool) -> None:
+        for entry in entries:
+            if as_json:
+                out.json_line(entry_json(entry))
+            else:
+                feed.write(entry)
+            if at_once:
+                out.flush()
+
     with open_to_read() as ledger:
-        head = ledger.head
+        filters: Any = {"correlation_id": correlation, "event_type": event_type}
         if after is None:
             wanted = LAST_DEFAULT if last is None else last
-            past = (
-                list(
-                    ledger.read(
-                        correlation_id=correlation,
-                        event_type=event_type,
-                        until=head,
-                        limit=wanted,
-                        reverse=True,
-                    )
-                )[::-1]
-                if wanted
-                else []
-            )
-            for entry in past:
-                out.json_line(entry_json(entry)) if as_json else feed.write(entry)
-            after = head
-        out.flush()
-        if no_follow:
-            return
-        for entry in ledger.tail(after=after, correlation_id=correlation, event_type=event_type):
-            out.json_line(entry_json(entry)) if as_json else feed.write(entry)
+            after = ledger.head
+            past = list(ledger.read(**filters, until=after, limit=wanted, reverse=True))
+            show(reversed(past), at_once=False)
             out.flush()
+        elif no_follow:
+            show(ledger.read(**filters, after=after), at_once=False)
+        if not no_follow:
+            show(ledger.tail(after=after, **filters), at_once=True)
