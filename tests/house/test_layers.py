@@ -110,11 +110,8 @@ def imports(source: str, name: str, is_package: bool, at_import: bool = False) -
                 base = ".".join([*parts, base] if base else parts)
             if base.split(".")[0] == "chatsnapshot":
                 for alias in node.names:
-                    full = f"{base}.{alias.name}"
-                    yield (
-                        (full if base == "chatsnapshot" and alias.name in known_units() else base),
-                        node.lineno,
-                    )
+                    a_name = base == "chatsnapshot" and alias.name not in known_units()
+                    yield (base if a_name else f"{base}.{alias.name}"), node.lineno
         elif isinstance(node, ast.Call) and "import" in ast.unparse(node.func):
             for value in node.args:
                 if isinstance(value, ast.Constant) and str(value.value).startswith("chatsnapshot"):
