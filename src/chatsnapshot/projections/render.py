@@ -126,7 +126,7 @@ def _question(item: Question) -> Iterator[str]:
         yield "    (not answered)"
         return
     took = f"  [after {duration_text(item.duration_ns)}]" if item.duration_ns is not None else ""
-    said = ": ".join(filter(None, (item.decision, _value(item.answer))))
+    said = ": ".join(filter(None, (item.decision, text_of(item.answer)))) or "(nothing said)"
     by = item.answered_by or "answer"
     asked = " (its question is not recorded)" if item.status == "unmatched" else ""
     yield from _block(f"> {by}{asked}: {said}{took}", "    ", "" if asked else "  ")
