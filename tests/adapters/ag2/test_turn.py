@@ -132,9 +132,35 @@ def test_the_payloads_say_what_was_said_and_done(ledger: Ledger, call: Call) -> 
 
 def test_the_source_names_the_agent(ledger: Ledger) -> None:
     run_one(ledger, scripted("hi"))
-    assert {(entry.source.origin, entry.source.runtime, entry.source.name) for entry in ledger.read()} == {
-        ("agent", "ag2", "assistant")
-    }
+    sources = [(entry.source.origin, entry.source.runtime, entry.source.name) for entry in ledger.read()]
+    assert sources == [("agent", "ag2", name) for name in ("assistant", None, *["assistant"] * 3)]
+
+
+def test_what_others_say_to_an_agent_is_not_said_by_it(ledger: Ledger, call: Call) -> None:
+    run_pair(ledger, call, call("ask_human", question="colour?"), "blue", tools=[ask_human])
+    asked, delegated = [
+        (entry.source.name, entry.payload.get("name"), entry.payload["recipient"])
+        for entry in entries(ledger, "execution.message")
+        if entry.payload["role"] == "user"
+    ]
+    assert asked == (None, None, "boss")
+    assert delegated == ("boss", "boss", "researcher")
+    (answer,) = entries(ledger, "execution.human_input_received")
+    assert (answer.source.name, answer.payload["recipient"]) == (None, "researcher")
+    assert "agent" not in answer.payload
+
+
+def test_the_first_run_of_a_conversation_carries_its_name(ledger: Ledger) -> None:
+    recorders = [AG2Recorder(ledger, correlation_id="case-7") for _ in range(2)]
+
+    async def talk() -> None:
+        for recorder in recorders:
+            await Agent("a", config=scripted("hi"), middleware=[recorder.middleware]).ask("hello")
+
+    asyncio.run(talk())
+    first, second = [entry.payload["run_id"] for entry in entries(ledger, "execution.run_started")]
+    assert first == "case-7"
+    assert second not in ("case-7", None)
 
 
 def test_an_event_is_durable_before_the_runtime_goes_on(ledger: Ledger, call: Call) -> None:
@@ -330,7 +356,7 @@ def test_a_delegation_is_a_task_of_the_parent(ledger: Ledger, call: Call) -> Non
     (tool_call,) = entries(ledger, "execution.tool_call")
     started, completed = entries(ledger, "system.*")
     assert started.causation_id == tool_call.event_id
-    assert (started.payload["agent"], started.payload["name"]) == ("researcher", "find it")
+    assert (started.payload["name"], started.payload["objective"]) == ("researcher", "find it")
     assert completed.causation_id == started.event_id
     assert completed.payload["output"] == "found"
     (child,) = {entry.correlation_id for entry in ledger.read()} - {"run-1"}

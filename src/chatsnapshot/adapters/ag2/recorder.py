@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import threading
+import weakref
 from collections import OrderedDict
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
@@ -11,14 +13,17 @@ from chatsnapshot.adapters.ag2.run import CURRENT, Parent, Run, root_of
 from chatsnapshot.adapters.ag2.turn import Turn
 from chatsnapshot.adapters.plain import header_text, plain
 from chatsnapshot.adapters.policy import Event, SafeRecorder
-from chatsnapshot.clock import uuid_text
+from chatsnapshot.clock import uuid_bytes, uuid_text
 from chatsnapshot.scope import current_frame
 
 __all__ = ["AG2Recorder"]
 
 _AGENT_KEY = "__ag2_agent__"
 _ENDED_RUNS_MAX = 1_000
+_NAMED_RUNS_MAX = 10_000
 _classes: dict[type, type] = {}
+_named: weakref.WeakKeyDictionary[Any, OrderedDict[str, None]] = weakref.WeakKeyDictionary()
+_named_lock = threading.Lock()
 
 
 class AG2Recorder:
@@ -27,7 +32,7 @@ class AG2Recorder:
     >>> recorder = AG2Recorder(ledger)
     >>> agent = Agent("triage", config=..., middleware=[recorder.middleware])
 
-    Every turn becomes a run in the correlation ``correlation_id``, or of its stream's id. An agent that is
+    Every turn becomes a run under ``correlation_id``, or else under the id of its stream. An agent that is
     asked inside a tool of another recorded agent is a child run with a correlation of its own, caused by
     the tool call. ``cause`` is the event (id, entry or envelope) that leads to the first event of a run
     that is no child.
@@ -40,13 +45,15 @@ class AG2Recorder:
         self,
         ledger: Any,
         *,
-        correlation_id: str | None = None,
+        correlation_id: object = None,
         cause: Any = None,
         wait_seconds_max: float = 5.0,
     ) -> None:
         self.ledger = ledger
-        self.correlation_id = correlation_id
-        self.cause: str | None = None if cause is None else str(getattr(cause, "event_id", cause))
+        self.correlation_id = None if correlation_id is None else header_text(correlation_id)
+        self.cause = (
+            None if cause is None else uuid_text(uuid_bytes(getattr(cause, "event_id", cause), "cause"))
+        )
         self.safe = SafeRecorder(ledger, adapter="ag2", wait_seconds_max=wait_seconds_max)
         self._ended: OrderedDict[str, str] = OrderedDict()
 
@@ -61,23 +68,23 @@ class AG2Recorder:
             return base(event, context)
         return turn
 
-    def new_run(self, context: Any) -> Run:
+    def new_run(self, context: Any, *, resumed: bool) -> Run:
         """The run of a turn that begins: a child when that is inside a recorded tool call or a scope."""
-        place, parent = CURRENT.get(), self._around()
-        if (
-            place is not None
-            and place.run.ledger is self.ledger
-            and (parent is None or parent.cause == place.cause)
-        ):
-            parent, inside = Parent(place.run.run_id, place.cause), True
-        else:
-            inside = False
+        place, parent, inside = CURRENT.get(), self._around(), False
+        around = parent.cause if parent else None
+        if place is not None and place.run.ledger is self.ledger and around in (None, place.cause):
+            parent, inside = Parent(place.run.run_id, place.cause, place.run.agent), True
         stream_id = str(context.stream.id)
+        correlation_id = stream_id if inside or self.correlation_id is None else self.correlation_id
+        named = not resumed and (parent is None or parent.run_id != correlation_id)
+        if named and correlation_id != stream_id:
+            named = _first_run(self.ledger, correlation_id)
         return Run(
             ledger=self.ledger,
-            correlation_id=stream_id if inside or self.correlation_id is None else self.correlation_id,
+            correlation_id=correlation_id,
             agent=_agent_name(context),
             parent=parent,
+            run_id=correlation_id if named else None,
         )
 
     def opening(self, run: Run, context: Any, *, resumed: bool) -> Event:
@@ -131,6 +138,21 @@ def _class(base: type) -> Any:
     if base not in _classes:
         _classes[base] = type("RecordedTurn", (Turn, base), {})
     return _classes[base]
+
+
+def _first_run(ledger: Any, correlation_id: str) -> bool:
+    """Whether this process has begun no run under this correlation yet: then the run may carry its name."""
+    try:
+        with _named_lock:
+            known = _named.setdefault(ledger, OrderedDict())
+            if correlation_id in known:
+                return False
+            known[correlation_id] = None
+            if len(known) > _NAMED_RUNS_MAX:
+                known.popitem(last=False)
+            return True
+    except TypeError:
+        return False
 
 
 def _agent_name(context: Any) -> str:

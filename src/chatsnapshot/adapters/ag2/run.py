@@ -27,9 +27,10 @@ class Run:
         correlation_id: str,
         agent: str,
         parent: Parent | None = None,
+        run_id: str | None = None,
     ) -> None:
         self.ledger = ledger
-        self.run_id = uuid_text(uuid7()[0])
+        self.run_id = run_id or uuid_text(uuid7()[0])
         self.correlation_id = correlation_id
         self.agent = agent
         self.parent = parent
@@ -64,16 +65,40 @@ class Run:
         links: list[str] | None = None,
         attributes: dict[str, Any] | None = None,
     ) -> Event:
-        """An event of this run, which becomes its last."""
+        """An event that the run's agent brought about; it becomes the run's last."""
+        return self._made(event_type, {"agent": self.agent, **payload}, self.agent, cause, links, attributes)
+
+    def said_to_agent(
+        self,
+        event_type: str,
+        payload: Mapping[str, Any],
+        *,
+        by: str | None = None,
+        cause: str | None = None,
+        attributes: dict[str, Any] | None = None,
+    ) -> Event:
+        """An event that somebody else brought about: ``by`` names them where they are known."""
+        known = {"recipient": self.agent, **payload} | ({"name": by} if by else {})
+        return self._made(event_type, known, by, cause, None, attributes)
+
+    def _made(
+        self,
+        event_type: str,
+        payload: Mapping[str, Any],
+        name: str | None,
+        cause: str | None,
+        links: list[str] | None,
+        attributes: dict[str, Any] | None,
+    ) -> Event:
         known = dict(attributes or {})
         if links:
             known["links"] = links
         made = new_event(
             event_type,
-            {"run_id": self.run_id, "agent": self.agent, **payload},
+            {"run_id": self.run_id, **payload},
             correlation_id=self.correlation_id,
             causation_id=cause if cause is not None else self.last,
-            source={"origin": _origin(event_type), "runtime": "ag2", "name": self.agent},
+            source={"origin": _origin(event_type), "runtime": "ag2", "name": name},
             attributes=known or None,
         )
         self.last = made["event_id"]
@@ -87,10 +112,11 @@ class Run:
 
 
 class Parent(NamedTuple):
-    """What a run was started by: another run, and the event in it."""
+    """What a run was started by: another run, the event in it, and the agent whose tool it was."""
 
     run_id: str | None
     cause: str | None
+    agent: str | None = None
 
 
 class Place(NamedTuple):

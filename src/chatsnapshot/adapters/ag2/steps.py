@@ -39,7 +39,8 @@ def _nothing(run: Run, event: Any, context: Any) -> list[Event]:
 
 def _request(run: Run, event: Any, context: Any) -> list[Event]:
     run.results.clear()
-    return [_plain_event(run, event)]
+    by = run.parent.agent if run.parent else None
+    return [run.said_to_agent(map_event(event), normalize(event), by=by)]
 
 
 def _response(run: Run, event: Any, context: Any) -> list[Event]:
@@ -110,11 +111,11 @@ def _answer(run: Run, event: Any, context: Any) -> list[Event]:
     if question is None and event.parent_id in run.answered:
         return []
     run.answered.add(event.parent_id)
-    if event.parent_id not in run.approvals:
-        return [_plain_event(run, event, cause=question)]
-    decision = streamed.approval_of(event.content)
-    payload = {**normalize(event), "decision": decision}
-    return [run.event(map_event(event), payload, cause=question, attributes={"outcome": decision})]
+    payload, attributes = normalize(event), None
+    if event.parent_id in run.approvals:
+        payload["decision"] = streamed.approval_of(event.content)
+        attributes = {"outcome": payload["decision"]}
+    return [run.said_to_agent(map_event(event), payload, cause=question, attributes=attributes)]
 
 
 def _task_started(run: Run, event: Any, context: Any) -> list[Event]:

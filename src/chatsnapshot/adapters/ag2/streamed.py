@@ -180,8 +180,8 @@ def _answer(event: Any) -> Payload:
 def _task(event: Any) -> Payload:
     return {
         "task_id": event.task_id,
-        "name": event.objective,
-        "agent": event.agent_name,
+        "name": event.agent_name,
+        "objective": event.objective,
         "call_id": getattr(event, "parent_tool_call_id", None),
     }
 

@@ -109,7 +109,7 @@ class Turn:
         recorder = self._recorder
         try:
             history = list(await context.stream.history.get_events())
-            self._run = run = recorder.new_run(context)
+            self._run = run = recorder.new_run(context, resumed=bool(history))
             remember(self._stream_id, run)
         except Exception as error:
             recorder.safe.note(error)
