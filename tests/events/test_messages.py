@@ -41,7 +41,11 @@ def test_text_is_read_from_every_form(payload: dict[str, Any]) -> None:
         {
             "content": None,
             "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "refund"}'}}
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "search", "arguments": '{"q": "refund"}'},
+                }
             ],
         },
         {"content": "", "tool_calls": [{"id": "c1", "name": "search", "args": {"q": "refund"}}]},
@@ -59,7 +63,10 @@ def test_a_wish_for_a_tool_is_read_from_every_form(payload: dict[str, Any]) -> N
 
 def test_a_call_that_stands_in_parts_and_beside_them_counts_once() -> None:
     call = {"id": "c1", "name": "search", "arguments": {"q": "refund"}}
-    assert only({"role": "assistant", "parts": [{"type": "tool_call", **call}], "tool_calls": [call]}).calls == ASKS
+    assert (
+        only({"role": "assistant", "parts": [{"type": "tool_call", **call}], "tool_calls": [call]}).calls
+        == ASKS
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +78,9 @@ def test_a_call_that_stands_in_parts_and_beside_them_counts_once() -> None:
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "4"}]},
         {
             "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "4"}]}],
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "4"}]}
+            ],
         },
         {"role": "tool", "tool_responses": [{"tool_call_id": "c1", "role": "tool", "content": "4"}]},
     ],
@@ -112,7 +121,10 @@ def test_pictures_and_blobs_are_named_and_kept() -> None:
 
 
 def test_a_payload_with_several_messages_gives_each() -> None:
-    payload = {"agent": "a", "messages": [{"role": "user", "content": "1"}, {"role": "assistant", "content": "2"}]}
+    payload = {
+        "agent": "a",
+        "messages": [{"role": "user", "content": "1"}, {"role": "assistant", "content": "2"}],
+    }
     assert [(said.role, said.text) for said in read_messages(payload)] == [("user", "1"), ("assistant", "2")]
 
 

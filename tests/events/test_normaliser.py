@@ -66,7 +66,9 @@ def test_an_exception_given_as_error_reads_as_type_and_message() -> None:
 
 
 def test_python_values_read_as_people_write_them() -> None:
-    call = normaliser.read_call(stored({"name": "f", "arguments": {"amount": decimal.Decimal("1.10"), "$x": 1}}))
+    call = normaliser.read_call(
+        stored({"name": "f", "arguments": {"amount": decimal.Decimal("1.10"), "$x": 1}})
+    )
     assert call.arguments == {"amount": "1.10", "$x": 1}
 
 
@@ -101,11 +103,12 @@ def test_facts_of_runs_tasks_services_and_models_are_read() -> None:
 
 READERS = [getattr(normaliser, name) for name in normaliser.__all__ if name.startswith("read_")]
 READERS.append(read_messages)
-KEYS = st.sampled_from(
-    "role content parts text name tool tool_name tool_calls call_id id arguments result error is_error status "
-    "messages message function usage task answers decision interrupt type value $type $blob $erased $json "
-    "$withheld from to tags sender approved tool_responses".split()
-)
+WORDS = """
+    role content parts text name tool tool_name tool_calls call_id id arguments result error is_error status messages
+    message function usage task answers decision interrupt type value $type $blob $erased $json $withheld from to tags
+    sender approved tool_responses
+"""
+KEYS = st.sampled_from(WORDS.split())
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | KEYS
 TREES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | st.text(max_size=3), inner)

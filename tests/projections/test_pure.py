@@ -32,7 +32,12 @@ SHAPED = st.fixed_dictionaries(
         "parts": st.lists(
             st.fixed_dictionaries(
                 {"type": st.sampled_from(["text", "tool_call", "tool_call_response", "blob"])},
-                optional={"id": CALLS, "name": NAMES, "content": st.text(max_size=3), "result": st.integers()},
+                optional={
+                    "id": CALLS,
+                    "name": NAMES,
+                    "content": st.text(max_size=3),
+                    "result": st.integers(),
+                },
             ),
             max_size=3,
         ),
@@ -49,7 +54,9 @@ JSON = st.recursive(
 EVENTS = st.lists(
     st.fixed_dictionaries(
         {
-            "event_type": st.sampled_from([*TYPES, "acme.thing", "execution.tool_call", "execution.tool_result"]),
+            "event_type": st.sampled_from(
+                [*TYPES, "acme.thing", "execution.tool_call", "execution.tool_result"]
+            ),
             "payload": SHAPED | JSON,
             "run": st.sampled_from(["x", "x", "y"]),
             "cause": st.none() | st.integers(1, 14),

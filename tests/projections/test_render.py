@@ -28,7 +28,9 @@ def story(history: Any) -> Any:
     history.add("execution.message", {"role": "user", "content": "Refund 42\nplease", "name": "Ann"}, at=1)
     call = history.add("execution.tool_call", {"name": "ask", "call_id": "1", "arguments": {"q": "x"}}, at=2)
     child = history.add("execution.run_started", {"name": "policy"}, run="child", cause=call, at=3)
-    history.add("execution.message", {"role": "assistant", "content": "30 days"}, run="child", cause=child, at=4)
+    history.add(
+        "execution.message", {"role": "assistant", "content": "30 days"}, run="child", cause=child, at=4
+    )
     history.add("execution.tool_result", {"call_id": "1", "result": {"days": 30}}, at=4.5)
     history.add("execution.tool_call", {"name": "pay", "call_id": "2"}, at=5)
     asked = history.add("execution.human_input_requested", {"question": "Go?", "kind": "approval"}, at=6)
@@ -100,7 +102,13 @@ def test_what_is_missing_is_said(history: Any) -> None:
     history.add("execution.message", {"role": "assistant"})
     history.add("execution.message", {"role": "assistant"}, erased=True)
     shown = text(history)
-    for words in ("its call is not recorded", "its question is not recorded", "(not answered)", "(empty)", "[erased]"):
+    for words in (
+        "its call is not recorded",
+        "its question is not recorded",
+        "(not answered)",
+        "(empty)",
+        "[erased]",
+    ):
         assert words in shown
     assert "its call is not recorded" in markdown(history)
 

@@ -197,7 +197,11 @@ def test_every_type_has_a_line_for_any_payload(history: Any, event_type: str) ->
         ("execution.run_failed", {"name": "r", "error": {"type": "E", "message": "m"}}, "run r failed: E: m"),
         ("execution.run_cancelled", {"reason": "by hand"}, "run cancelled: by hand"),
         ("execution.handoff", {"from": "a", "to": {"name": "b"}}, "a hands over to b"),
-        ("execution.human_input_requested", {"kind": "approval", "question": "Go?"}, "asks for approval: Go?"),
+        (
+            "execution.human_input_requested",
+            {"kind": "approval", "question": "Go?"},
+            "asks for approval: Go?",
+        ),
         ("execution.human_input_received", {"decision": "approved", "value": "ok"}, "approved: ok"),
         ("execution.state_change", {"name": "s", "from": "a", "to": "b"}, "state: s a → b"),
         ("integration.response", {"service": "crm", "status": 200}, "answer of crm: status 200"),

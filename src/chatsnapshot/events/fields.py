@@ -11,7 +11,17 @@ import msgspec
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.jsonvalue import plain
 
-__all__ = ["error_text", "failed", "first", "ident", "loads", "name_of", "payload_of", "placeholder", "readable"]
+__all__ = [
+    "error_text",
+    "failed",
+    "first",
+    "ident",
+    "loads",
+    "name_of",
+    "payload_of",
+    "placeholder",
+    "readable",
+]
 __all__ += ["strings", "text_of", "whole"]
 
 _INT64 = 2**63

@@ -31,7 +31,13 @@ _TEXT = frozenset({"text", "input_text", "output_text", "refusal"})
 _REASONING = frozenset({"reasoning", "thinking", "redacted_thinking"})
 _CALL = frozenset({"tool_call", "tool_use", "function_call", "server_tool_call", "server_tool_use"})
 _RESULT = frozenset(
-    {"tool_call_response", "tool_result", "function_call_output", "server_tool_call_response", "tool_response"}
+    {
+        "tool_call_response",
+        "tool_result",
+        "function_call_output",
+        "server_tool_call_response",
+        "tool_response",
+    }
 )
 
 
@@ -185,7 +191,9 @@ def _flat(value: Any) -> Any:
 
 
 def _is_text(part: Any) -> bool:
-    return isinstance(part, Mapping) and part.get("type") in _TEXT and set(part) <= {"type", "text", "content"}
+    return (
+        isinstance(part, Mapping) and part.get("type") in _TEXT and set(part) <= {"type", "text", "content"}
+    )
 
 
 def looks_like_message(payload: Mapping[str, Any]) -> bool:
@@ -196,7 +204,11 @@ def looks_like_message(payload: Mapping[str, Any]) -> bool:
 def read_messages(payload: Mapping[str, Any]) -> tuple[Said, ...]:
     """The messages of a payload, one as a rule; a payload of no known shape becomes one message with its JSON."""
     several = payload.get("messages")
-    if isinstance(several, list) and several and not any(key in payload for key in ("content", "parts", "text")):
+    if (
+        isinstance(several, list)
+        and several
+        and not any(key in payload for key in ("content", "parts", "text"))
+    ):
         beside = {key: value for key, value in payload.items() if key in ("role", "name", "agent")}
         return tuple(
             _read({**beside, **item} if isinstance(item, Mapping) else {**beside, "content": item})
@@ -232,7 +244,9 @@ def _read(payload: Mapping[str, Any]) -> Said:
     if isinstance(refusal := payload.get("refusal"), str) and refusal:
         found.text.append(refusal)
     text = "\n".join(found.text)
-    if not (text or found.calls or found.results or found.media or found.reasoning) and not _expected(payload):
+    if not (text or found.calls or found.results or found.media or found.reasoning) and not _expected(
+        payload
+    ):
         text = text_of(payload) if payload else ""
     return Said(
         role=role,

@@ -48,7 +48,18 @@ __all__ = [
     "read_task",
 ]
 
-_CALL_KEYS = ("tool", "tool_name", "name", "func_name", "function", "arguments", "args", "input", "call_id", "id")
+_CALL_KEYS = (
+    "tool",
+    "tool_name",
+    "name",
+    "func_name",
+    "function",
+    "arguments",
+    "args",
+    "input",
+    "call_id",
+    "id",
+)
 _RESULT_KEYS = ("result", "output", "content", "response", "value", "return_value", "parts")
 
 
@@ -157,7 +168,9 @@ def read_question(payload: Mapping[str, Any]) -> Asked:
     if not text and payload:
         call = read_call(payload)
         text = f"{call.name}({text_of(call.arguments)})" if call.name else text_of(payload)
-    return Asked(ident(first(facts, "question_id", "id", "request_id", "interrupt_id", "call_id")), kind, text)
+    return Asked(
+        ident(first(facts, "question_id", "id", "request_id", "interrupt_id", "call_id")), kind, text
+    )
 
 
 def read_answer(payload: Mapping[str, Any]) -> Answer:
@@ -166,7 +179,9 @@ def read_answer(payload: Mapping[str, Any]) -> Answer:
     decision = facts.get("decision")
     if decision is None and isinstance(approved := facts.get("approved"), bool):
         decision = "approved" if approved else "rejected"
-    value = first(facts, "answer", "response", "value", "text", "content", "edited", "result", "comment", "message")
+    value = first(
+        facts, "answer", "response", "value", "text", "content", "edited", "result", "comment", "message"
+    )
     answers = ident(first(facts, "answers", "question_id", "request_id", "interrupt_id", "parent_id", "id"))
     if value is None and decision is None and answers is None and payload:
         value = payload
@@ -201,7 +216,10 @@ def read_task(payload: Mapping[str, Any]) -> Task:
     facts = merged(payload, "task")
     name = name_of(first(facts, "name", "task_name", "title")) or ident(facts.get("task"))
     return Task(
-        ident(first(facts, "task_id", "id")), name, whole(facts.get("attempt")), error_text(facts.get("error"))
+        ident(first(facts, "task_id", "id")),
+        name,
+        whole(facts.get("attempt")),
+        error_text(facts.get("error")),
     )
 
 

@@ -136,7 +136,9 @@ def _task(status: str) -> Callable[[Payload], str]:
 
 def _question(payload: Payload) -> str:
     asked = read_question(payload)
-    return _joined({"question": "asks", "approval": "asks for approval"}.get(asked.kind, asked.kind), asked.text)
+    return _joined(
+        {"question": "asks", "approval": "asks for approval"}.get(asked.kind, asked.kind), asked.text
+    )
 
 
 def _answer(payload: Payload) -> str:

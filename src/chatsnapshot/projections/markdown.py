@@ -158,7 +158,9 @@ def _quote(text: str) -> str:
         body = line.lstrip(" ")
         escaped = _LINE_START.sub(_at_line_start, _escaped(body))
         follows = number + 1 < len(lines) and lines[number + 1].strip()
-        out.append("> " + "&nbsp;" * (len(line) - len(body)) + escaped.rstrip(" ") + ("\\" if follows else ""))
+        out.append(
+            "> " + "&nbsp;" * (len(line) - len(body)) + escaped.rstrip(" ") + ("\\" if follows else "")
+        )
     return "\n".join(out)
 
 

@@ -66,7 +66,9 @@ class Pairs(msgspec.Struct):
         elif edge.event in waiting.by_id:
             found = waiting.by_id[edge.event][-1], "id"
         elif edge.event in waiting.by_cause:
-            fitting = [n for n in waiting.by_cause[edge.event] if edge.id is None or waiting.held[n].id is None]
+            fitting = [
+                n for n in waiting.by_cause[edge.event] if edge.id is None or waiting.held[n].id is None
+            ]
             found = (fitting[0], "cause") if fitting else None
         if found is None:
             self.open.add(edge)
@@ -76,7 +78,8 @@ class Pairs(msgspec.Struct):
     def end(self, edge: Edge, *, lone: bool = False) -> tuple[Edge, str] | None:
         """Take in an end: the start that it ends, with how it was found; or ``None`` and the end waits.
 
-        The id decides where both have one (an end may also name the start's event id); of several starts with one id the cause decides, else the last one.
+        The id decides where both have one (an end may also name the start's event id); of several starts with one id
+        the cause decides, else the last one.
         Without an id on one side the cause decides; without both the first open start of that name, or with ``lone``
         the only open start there is.
         """

@@ -72,7 +72,9 @@ def _lines(item: Item, inside: bool, chars_max: int) -> Iterator[str]:
         yield from _block(f"-- {item.what} {named} {item.event}{tail}", "   ")
     elif isinstance(item, Handoff):
         tail = f": {item.text}" if item.text else ""
-        yield from _block(f"=> {item.source or 'someone'} hands over to {item.target or 'someone'}{tail}", "   ")
+        yield from _block(
+            f"=> {item.source or 'someone'} hands over to {item.target or 'someone'}{tail}", "   "
+        )
     elif isinstance(item, Problem):
         yield from _block(f"!! {item.what}: {item.text}", "   ")
     elif isinstance(item, Note):

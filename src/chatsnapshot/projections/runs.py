@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-import msgspec
 
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.events.catalogue import (
@@ -27,81 +23,15 @@ from chatsnapshot.events.normaliser import (
     read_service,
 )
 from chatsnapshot.projections.base import register
-from chatsnapshot.projections.lineage import Link, Start, children_of, upwards
-from chatsnapshot.projections.pairing import Edge, Pairs
-from chatsnapshot.projections.shapes import Errors, Execution, Run, Runs
-from chatsnapshot.projections.times import duration
+from chatsnapshot.projections.forest import forest, shape_runs
+from chatsnapshot.projections.lineage import Link, Start
+from chatsnapshot.projections.pairing import Edge
+from chatsnapshot.projections.runstate import ExecutionState, RunsState, RunState
+from chatsnapshot.projections.shapes import Runs
 
-__all__ = ["RunState", "RunsProjection", "RunsState"]
+__all__ = ["RunsProjection"]
 
 _FAILED_TASK = "system.task_failed"
-
-
-class ExecutionState(msgspec.Struct):
-    """One stretch of a run, as far as it was seen."""
-
-    first_position: int
-    last_position: int
-    started_at: str | None
-    ended_at: str | None
-    status: str
-    resumed: bool
-
-
-class RunState(msgspec.Struct, kw_only=True):
-    """What is known of one run."""
-
-    number: int
-    run_id: str
-    kind: str
-    first_at: str
-    last_at: str
-    first_position: int
-    last_position: int
-    name: str | None = None
-    parent: str | None = None
-    started: bool = False
-    ended_at: str | None = None
-    events: int = 0
-    messages: int = 0
-    tool_calls: int = 0
-    model_calls: int = 0
-    tool_errors: int = 0
-    model_errors: int = 0
-    task_errors: int = 0
-    integration_errors: int = 0
-    other_errors: int = 0
-    error: str | None = None
-    reason: str | None = None
-    agents: dict[str, None] = {}
-    participants: dict[str, None] = {}
-    runtimes: dict[str, None] = {}
-    tags: dict[str, None] = {}
-    executions: list[ExecutionState] = []
-
-    @property
-    def open(self) -> bool:
-        """Whether the last that was seen of it is a start."""
-        return bool(self.executions) and self.executions[-1].status == "unfinished"
-
-
-class RunsState(msgspec.Struct):
-    """The runs of one correlation: ``runs`` by kind and id in the order in which they were first seen.
-
-    ``owners`` tells which run (its number) the entries from a position on belong to; ``cause`` is the cause of the
-    correlation's first event, where that was seen.
-    """
-
-    correlation_id: str = ""
-    first_position: int = 0
-    last_position: int = 0
-    cause: str | None = None
-    runs: dict[str, RunState] = {}
-    owners: list[tuple[int, int]] = []
-    current: str | None = None
-    questions: Pairs = msgspec.field(default_factory=Pairs)
-    asked_in: dict[int, str] = {}
-    asked: int = 0
 
 
 @register
@@ -110,6 +40,7 @@ class RunsProjection:
 
     name = "runs"
     version = 1
+
     def key(self, entry: LedgerEntry) -> str | None:
         """The correlation; the ledger's own facts are no run."""
         return None if entry.correlation_id == LEDGER_CORRELATION else entry.correlation_id
@@ -173,12 +104,18 @@ def _owner(state: RunsState, entry: LedgerEntry, payload: Mapping[str, Any]) -> 
     elif begins or (own in state.runs and state.runs[own].open):
         key = own
     else:
-        open_ones = [key for key, run in state.runs.items() if run.kind == kind and run.open]
-        same = [key for key, run in state.runs.items() if run.kind == kind]
-        key = open_ones[-1] if open_ones else own if own in state.runs or not same else same[-1]
+        same = (one for one in reversed(state.open) if one.startswith(kind))
+        key = next(same, None) or _latest(state, kind) or own
     if key not in state.runs:
         _make(state, key, kind, given or state.correlation_id, entry)
     return key
+
+
+def _latest(state: RunsState, kind: str) -> str | None:
+    """The last run of that kind, for an end that comes when none is open."""
+    if state.current is not None and state.current.startswith(kind):
+        return state.current
+    return next((key for key in reversed(state.runs) if key.startswith(f"{kind}:")), None)
 
 
 def _owner_of_step(state: RunsState, entry: LedgerEntry, payload: Mapping[str, Any]) -> str:
@@ -316,10 +253,16 @@ def _begin(
         ExecutionState(entry.position, entry.position, entry.timestamp, None, "unfinished", resumed)
     )
     state.current = key
+    state.open.pop(key, None)
+    state.open[key] = None
+    if run.kind == "workflow":
+        state.workflows[key] = None
 
 
 def _end(state: RunsState, key: str, run: RunState, entry: LedgerEntry, status: str) -> None:
     run.ended_at = entry.timestamp
+    state.open.pop(key, None)
+    state.workflows.pop(key, None)
     if not run.executions:
         first = run.first_position
         run.executions.append(ExecutionState(first, entry.position, None, entry.timestamp, status, False))
@@ -331,8 +274,7 @@ def _end(state: RunsState, key: str, run: RunState, entry: LedgerEntry, status: 
         last.status = status
     if state.current == key:
         # What follows belongs to the run around this one, if one is open; else still to this one.
-        around = [other for other, one in state.runs.items() if one.open]
-        state.current = around[-1] if around else key
+        state.current = next(reversed(state.open), key)
 
 
 def _parent(state: RunsState, key: str, kind: str, named: str | None) -> str | None:
@@ -340,8 +282,7 @@ def _parent(state: RunsState, key: str, kind: str, named: str | None) -> str | N
     if named is not None and f"run:{named}" in state.runs and f"run:{named}" != key:
         return None if _under(state, f"run:{named}", key) else f"run:{named}"
     if kind == "run":
-        workflows = [other for other, run in state.runs.items() if run.kind == "workflow" and run.open]
-        return workflows[-1] if workflows else None
+        return next(reversed(state.workflows), None)
     return None
 
 
@@ -351,124 +292,3 @@ def _under(state: RunsState, key: str | None, above: str) -> bool:
             return True
         key = state.runs[key].parent
     return False
-
-
-def shape_runs(
-    state: RunsState,
-    below: Mapping[str, Sequence[Run]] | None = None,
-    link: str = "root",
-    cause_position: int | None = None,
-) -> tuple[Run, ...]:
-    """The runs of a correlation as trees; ``below`` gives the trees of children under the key of the run above."""
-    inside: dict[str, list[Run]] = {key: list(runs) for key, runs in (below or {}).items()}
-    questions = Counter(state.asked_in.values())
-    roots: list[Run] = []
-    # A run is made before those below it, so that backwards each finds its own complete.
-    for key, run in reversed(state.runs.items()):
-        children = tuple(sorted(inside.get(key, ()), key=lambda child: child.first_position))
-        place = link if run.parent is None else "child"
-        shaped = _shape(state, run, children, questions[key], place, cause_position)
-        (roots if run.parent is None else inside.setdefault(run.parent, [])).append(shaped)
-    return tuple(reversed(roots))
-
-
-def owner_at(state: RunsState, position: int) -> str | None:
-    """The key of the run to which the entry at ``position`` belongs, or the one that was last before it."""
-    found = bisect_right(state.owners, (position, len(state.runs)))
-    keys = list(state.runs)
-    return keys[state.owners[max(found - 1, 0)][1]] if keys else None
-
-
-def _shape(
-    state: RunsState, run: RunState, children: tuple[Run, ...], questions: int, link: str, cause_position: int | None
-) -> Run:
-    executions = tuple(
-        Execution(
-            one.first_position,
-            one.last_position,
-            one.started_at,
-            one.ended_at,
-            duration(one.started_at, one.ended_at),
-            one.status,
-            one.resumed,
-        )
-        for one in run.executions
-    )
-    status = executions[-1].status if executions else "unknown"
-    took = [one.duration_ns for one in executions]
-    known = [one for one in took if one is not None]
-    partial = not executions or any(one.started_at is None for one in executions) or executions[0].resumed
-    return Run(
-        run_id=run.run_id,
-        correlation_id=state.correlation_id,
-        kind=run.kind,
-        status=status,
-        name=run.name,
-        started_at=None if partial else executions[0].started_at,
-        ended_at=None if status == "unfinished" else run.ended_at,
-        duration_ns=sum(known) if executions and len(known) == len(took) and not partial else None,
-        first_at=run.first_at,
-        last_at=run.last_at,
-        first_position=run.first_position,
-        last_position=run.last_position,
-        events=run.events,
-        messages=run.messages,
-        tool_calls=run.tool_calls,
-        model_calls=run.model_calls,
-        questions_open=questions,
-        errors=_own_errors(run),
-        errors_below=_errors_below(children),
-        error=run.error,
-        reason=run.reason,
-        partial=partial,
-        agents=tuple(run.agents),
-        participants=tuple(run.participants),
-        runtimes=tuple(run.runtimes),
-        tags=tuple(run.tags),
-        executions=executions,
-        link=link,
-        cause=state.cause,
-        cause_position=cause_position,
-        children=children,
-    )
-
-
-def _own_errors(run: RunState) -> Errors:
-    return Errors(
-        run.tool_errors, run.model_errors, run.task_errors, run.integration_errors, run.other_errors
-    )
-
-
-def _errors_below(children: tuple[Run, ...]) -> Errors:
-    total = Errors()
-    for child in children:
-        total = total + child.errors + child.errors_below + Errors(runs=child.status == "failed")
-    return total
-
-
-def forest(states: Mapping[str, RunsState], links: Mapping[str, Link], roots: Iterable[str]) -> list[Run]:
-    """The runs under ``roots`` (correlations) as trees in the order of their first positions."""
-    wanted = _family(links, roots)
-    hanging: dict[str, dict[str, list[Run]]] = {}
-    top: list[Run] = []
-    for correlation in upwards({one: links[one] for one in wanted}):
-        link = links[correlation]
-        shaped = shape_runs(states[correlation], hanging.pop(correlation, None), link.kind, link.position)
-        key = None
-        if link.parent in wanted and link.position is not None:
-            key = owner_at(states[link.parent], link.position)
-        if key is None or link.parent is None:
-            top.extend(shaped)
-        else:
-            hanging.setdefault(link.parent, {}).setdefault(key, []).extend(shaped)
-    return sorted(top, key=lambda run: run.first_position)
-
-
-def _family(links: Mapping[str, Link], roots: Iterable[str]) -> dict[str, None]:
-    below = children_of(links)
-    wanted: dict[str, None] = {}
-    level = list(roots)
-    while level:
-        wanted.update(dict.fromkeys(level))
-        level = [child for parent in level for child in below.get(parent, ())]
-    return wanted

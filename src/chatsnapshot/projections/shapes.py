@@ -6,7 +6,7 @@ Times are the 27 characters of the envelope (``None``: unknown); durations are n
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import Any
 
 import msgspec
 
@@ -281,7 +281,7 @@ class Child(_Item, frozen=True, kw_only=True, tag="child"):
     transcript: Transcript
 
 
-Item = Union[Message, ToolUse, Question, Boundary, Handoff, Problem, Note, Child]
+Item = Message | ToolUse | Question | Boundary | Handoff | Problem | Note | Child
 
 
 class Transcript(msgspec.Struct, frozen=True):

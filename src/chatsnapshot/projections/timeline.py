@@ -105,7 +105,9 @@ class TimelineProjection:
 
     def result(self, state: TimelineState) -> Timeline:
         """The timeline of this correlation alone."""
-        return self.compose({state.correlation_id: state}, {state.correlation_id: Link("root")}, state.correlation_id)
+        return self.compose(
+            {state.correlation_id: state}, {state.correlation_id: Link("root")}, state.correlation_id
+        )
 
     def start(self, state: TimelineState) -> Start:
         """How this correlation began."""
@@ -210,5 +212,7 @@ def _join(state: TimelineState, start: int, end: int) -> None:
     first, last = state.items[start], state.items[end]
     took = duration(first.at, last.at)
     replace = msgspec.structs.replace
-    state.items[start] = replace(first, partner=last.position, duration_ns=took, open=False, failed=last.failed)
+    state.items[start] = replace(
+        first, partner=last.position, duration_ns=took, open=False, failed=last.failed
+    )
     state.items[end] = replace(last, partner=first.position, duration_ns=took, unmatched=False)

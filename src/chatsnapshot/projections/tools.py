@@ -42,9 +42,7 @@ def new_run(state: ToolsState) -> None:
     state.by_name = {}
 
 
-def asked(
-    state: ToolsState, items: list[Item], entry: LedgerEntry, call: Call, speaker: str | None
-) -> None:
+def asked(state: ToolsState, items: list[Item], entry: LedgerEntry, call: Call, speaker: str | None) -> None:
     """A message asks for a tool."""
     number, _ = _find(state, items, "asked", entry, call.call_id, call.name)
     if number is None:
@@ -55,9 +53,7 @@ def asked(
     _settle(state, items, number, entry, call.call_id, call.name)
 
 
-def called(
-    state: ToolsState, items: list[Item], entry: LedgerEntry, call: Call, speaker: str | None
-) -> None:
+def called(state: ToolsState, items: list[Item], entry: LedgerEntry, call: Call, speaker: str | None) -> None:
     """A tool is being called."""
     number, _ = _find(state, items, "called", entry, call.call_id, call.name)
     if number is None:
@@ -169,7 +165,12 @@ def _new(
 
 
 def _settle(
-    state: ToolsState, items: list[Item], number: int, entry: LedgerEntry, call_id: str | None, name: str | None
+    state: ToolsState,
+    items: list[Item],
+    number: int,
+    entry: LedgerEntry,
+    call_id: str | None,
+    name: str | None,
 ) -> None:
     """Make the item's status follow its facts, and make it findable by what was just heard."""
     tool = _tool(items, number)

@@ -27,12 +27,10 @@ from chatsnapshot.projections import tools
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.lineage import Link, Start, children_of, upwards
 from chatsnapshot.projections.lines import who
-from chatsnapshot.projections.pairing import Edge, Pairs
+from chatsnapshot.projections.pairing import Edge
 from chatsnapshot.projections.shapes import (
     Boundary,
-    Child,
     Handoff,
-    Item,
     Message,
     Note,
     Part,
@@ -41,29 +39,11 @@ from chatsnapshot.projections.shapes import (
     Transcript,
 )
 from chatsnapshot.projections.times import duration
+from chatsnapshot.projections.transcriptstate import TranscriptState, shape_transcript
 
-__all__ = ["TranscriptProjection", "TranscriptState"]
+__all__ = ["TranscriptProjection"]
 
 Payload = Mapping[str, Any]
-
-
-class TranscriptState(msgspec.Struct):
-    """The items so far, and what is needed to fold what comes with them.
-
-    ``carried`` gives positions that an item took in besides its own: the number of the item by position, so that a
-    child run hangs where its cause is shown.
-    """
-
-    correlation_id: str = ""
-    cause: str | None = None
-    first_position: int = 0
-    last_position: int = 0
-    name: str | None = None
-    items: list[Item] = []
-    carried: dict[int, int] = {}
-    tools: tools.ToolsState = msgspec.field(default_factory=tools.ToolsState)
-    questions: Pairs = msgspec.field(default_factory=Pairs)
-    open_runs: dict[str, str | None] = {}
 
 
 @register
@@ -86,6 +66,7 @@ class TranscriptProjection:
         if not state.correlation_id:
             state.correlation_id = entry.correlation_id
             state.first_position = entry.position
+            state.first_at = entry.timestamp
             state.cause = entry.causation_id if entry.sequence == 1 else None
         state.last_position = entry.position
         payload = payload_of(entry)
@@ -98,7 +79,7 @@ class TranscriptProjection:
 
     def result(self, state: TranscriptState) -> Transcript:
         """The transcript of this correlation alone."""
-        return _shape(state, {})
+        return shape_transcript(state)
 
     def start(self, state: TranscriptState) -> Start:
         """How this correlation began."""
@@ -111,42 +92,12 @@ class TranscriptProjection:
         below = children_of(links)
         made: dict[str, Transcript] = {}
         for one in upwards(links):
-            children = {child: (links[child].position or 0, made[child]) for child in below.get(one, ())}
-            made[one] = _shape(states[one], children)
+            children = {
+                child: (links[child].position or 0, states[child].first_at, made[child])
+                for child in below.get(one, ())
+            }
+            made[one] = shape_transcript(states[one], children)
         return made[correlation_id]
-
-
-def _shape(state: TranscriptState, children: Mapping[str, tuple[int, Transcript]]) -> Transcript:
-    after: dict[int, list[Item]] = {}
-    for correlation, (position, transcript) in children.items():
-        child = Child(
-            position=transcript.first_position,
-            sequence=1,
-            at=transcript.items[0].at if transcript.items else "",
-            correlation_id=correlation,
-            cause_position=position,
-            transcript=transcript,
-        )
-        after.setdefault(_place(state, position), []).append(child)
-    items: list[Item] = list(after.get(-1, ()))
-    for number, item in enumerate(state.items):
-        items.append(item)
-        items.extend(after.get(number, ()))
-    return Transcript(
-        state.correlation_id, state.first_position, state.last_position, state.name, tuple(items)
-    )
-
-
-def _place(state: TranscriptState, position: int) -> int:
-    """The number of the item after which something caused at ``position`` stands; -1 for before all."""
-    if position in state.carried:
-        return state.carried[position]
-    found = -1
-    for number, item in enumerate(state.items):
-        if item.position > position:
-            break
-        found = number
-    return found
 
 
 def _common(entry: LedgerEntry, speaker: str | None) -> dict[str, Any]:
@@ -172,7 +123,9 @@ def _message(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> No
         for call in said.calls:
             tools.asked(state.tools, state.items, entry, call, speaker)
         for result in said.results:
-            named = result if result.name or result.call_id else msgspec.structs.replace(result, name=said.name)
+            named = (
+                result if result.name or result.call_id else msgspec.structs.replace(result, name=said.name)
+            )
             tools.told(state.tools, state.items, entry, named)
 
 
@@ -236,9 +189,14 @@ def _asked(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None
     early = state.items[match[0].index]
     assert isinstance(early, Question)
     state.items[match[0].index] = msgspec.structs.replace(
-        early, question_id=asked.question_id, ask=asked.kind, text=question.text, speaker=question.speaker,
-        status="answered", duration_ns=None,
-    )  # fmt: skip
+        early,
+        question_id=asked.question_id,
+        ask=asked.kind,
+        text=question.text,
+        speaker=question.speaker,
+        status="answered",
+        duration_ns=None,
+    )
     state.carried[entry.position] = match[0].index
 
 
@@ -252,18 +210,30 @@ def _answered(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> N
     if match is None:
         state.items.append(
             Question(
-                **_common(entry, None), question_id=answer.answers, ask="question", text="", status="unmatched",
-                answer=value, decision=answer.decision, answered_by=by, answer_position=entry.position,
-            )  # fmt: skip
+                **_common(entry, None),
+                question_id=answer.answers,
+                ask="question",
+                text="",
+                status="unmatched",
+                answer=value,
+                decision=answer.decision,
+                answered_by=by,
+                answer_position=entry.position,
+            )
         )
         return
     number = match[0].index
     asked = state.items[number]
     assert isinstance(asked, Question)
     state.items[number] = msgspec.structs.replace(
-        asked, status="answered", answer=value, decision=answer.decision, answered_by=by,
-        answer_position=entry.position, duration_ns=duration(asked.at, entry.timestamp),
-    )  # fmt: skip
+        asked,
+        status="answered",
+        answer=value,
+        decision=answer.decision,
+        answered_by=by,
+        answer_position=entry.position,
+        duration_ns=duration(asked.at, entry.timestamp),
+    )
     state.carried[entry.position] = number
 
 
@@ -385,5 +355,8 @@ _RULES: dict[str, Callable[[TranscriptState, LedgerEntry, Payload], None]] = {
         event_type: _boundary("workflow", "workflow_id", event_type.partition("workflow_")[2])
         for event_type in WORKFLOW_STARTS
     },
-    **{event_type: _boundary("workflow", "workflow_id", status) for event_type, status in WORKFLOW_ENDS.items()},
+    **{
+        event_type: _boundary("workflow", "workflow_id", status)
+        for event_type, status in WORKFLOW_ENDS.items()
+    },
 }

@@ -10,8 +10,10 @@ from chatsnapshot.clock import timestamp_text
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import NotFound
 from chatsnapshot.projections import base, runs, timeline, transcript
+from chatsnapshot.projections.forest import forest
 from chatsnapshot.projections.lineage import Link, Start, Where, links
-from chatsnapshot.projections.runs import RunsProjection, RunsState, forest
+from chatsnapshot.projections.runs import RunsProjection
+from chatsnapshot.projections.runstate import RunsState
 from chatsnapshot.projections.shapes import Run
 
 __all__ = ["Composed", "Readable", "list_runs", "view"]
@@ -48,9 +50,7 @@ class Composed(Protocol[State]):
         """How the state's correlation began."""
         ...
 
-    def compose(
-        self, states: Mapping[str, Any], links: Mapping[str, Link], correlation_id: str
-    ) -> Any:
+    def compose(self, states: Mapping[str, Any], links: Mapping[str, Link], correlation_id: str) -> Any:
         """The view of ``correlation_id`` from its state and those of the correlations below it."""
         ...
 

@@ -12,7 +12,7 @@ _DAY = 86_400
 
 
 def duration_text(nanoseconds: int | None) -> str:
-    """A duration in human units with two or three digits that matter: ``0.85 ms``, ``12.4 s``, ``3 m 05 s``, ``unknown``."""
+    """A duration in human units: ``0.85 ms``, ``12.4 s``, ``3 m 05 s``, ``2 d 04 h``, ``unknown``."""
     if nanoseconds is None:
         return "unknown"
     if nanoseconds < 0:
