@@ -44,9 +44,11 @@ NAMESPACE = uuid.UUID("6ba5f2a8-2c0d-5f5e-9d0b-3f1f5a7b4c11")
 _UTC = timezone.utc
 _EPOCH = datetime(1970, 1, 1, tzinfo=_UTC)
 _RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII,
 )
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+_OTHER_UUID = re.compile(r"(?:urn:uuid:)?(?:[0-9a-f]-?){31}[0-9a-f]|\{(?:[0-9a-f]-?){31}[0-9a-f]\}", re.ASCII | re.I)
 
 
 # --- time ---
@@ -85,17 +87,21 @@ def timestamp_text(value: object) -> str:
             f"timestamp must be an aware datetime or RFC 3339 text, not {type(value).__name__}",
             path="timestamp",
         )
-    try:
-        return moment.astimezone(_UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
-    except OverflowError:
-        raise InvalidEvent(
-            f"timestamp {value!s} lies outside the years 1 to 9999 in UTC", path="timestamp"
-        ) from None
+    return _utc(moment).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def parse_time(text: str) -> datetime:
     """Read an RFC 3339 text as an aware UTC datetime; raises :class:`InvalidEvent`."""
-    return _parse(text).astimezone(_UTC)
+    return _utc(_parse(text))
+
+
+def _utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(_UTC)
+    except (OverflowError, ValueError):
+        raise InvalidEvent(
+            f"timestamp {moment!s} lies outside the years 1 to 9999 in UTC", path="timestamp"
+        ) from None
 
 
 def _parse(text: str) -> datetime:
@@ -203,10 +209,8 @@ def uuid_bytes(value: object, what: str = "event_id") -> bytes:
     if isinstance(value, str):
         if len(value) == 36 and _UUID.fullmatch(value):
             return bytes.fromhex(value.replace("-", ""))
-        try:
+        if _OTHER_UUID.fullmatch(value):
             return uuid.UUID(value).bytes
-        except ValueError:
-            pass
     elif isinstance(value, bytes) and len(value) == 16:
         return value
     hint = " (an id of your own belongs in idempotency_key=)" if what == "event_id" else ""
