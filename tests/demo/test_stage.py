@@ -1,0 +1,93 @@
+"""The demonstration itself: real processes, a real kill, real agents, and what the ledger tells of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import chatsnapshot
+from chatsnapshot import LedgerError
+from chatsnapshot.demo import run
+
+TASKS = ["intake", "triage", "decide", "make_good", "reply"]
+
+
+@pytest.mark.parametrize("kill_after", ["intake", "triage", "make_good"])
+def test_no_completed_task_runs_twice_over_a_kill(tmp_path: Path, kill_after: str) -> None:
+    played = run(str(tmp_path / "runs.db"), kill_after=kill_after)
+    assert played.first_returncode == -signal.SIGKILL
+    assert played.before == TASKS[: TASKS.index(kill_after) + 1]
+    assert played.after == TASKS[TASKS.index(kill_after) + 1 :]
+    assert [line.partition(":")[0] for line in played.book] == TASKS
+
+
+def test_the_ledger_tells_the_whole_case(tmp_path: Path) -> None:
+    said: list[str] = []
+    played = run(str(tmp_path / "runs.db"), say=said.append)
+    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
+        entries = list(ledger.replay(played.case, children=True))
+        report = ledger.verify()
+        assert len(entries) == ledger.head
+    assert report.ok
+    types = [entry.event_type for entry in entries]
+    for event_type in (
+        "ui.input_received",
+        "system.workflow_started",
+        "system.workflow_resumed",
+        "system.workflow_completed",
+        "integration.call",
+        "integration.response",
+        "execution.human_input_requested",
+        "execution.human_input_received",
+        "ui.output_displayed",
+    ):
+        assert event_type in types, event_type
+    assert types.count("system.workflow_started") == 1
+    results = [entry.payload for entry in entries if entry.event_type == "execution.tool_result"]
+    assert [one["name"] for one in results if one["is_error"]] == ["look_up_order"]
+    assert {one["name"] for one in results} >= {
+        "look_up_order",
+        "check_policy",
+        "task_archivist",
+        "ask_manager",
+    }
+    archivist = [entry for entry in entries if entry.source.name == "archivist"]
+    cause = next(entry for entry in entries if entry.event_id == archivist[0].causation_id)
+    assert (cause.event_type, cause.payload["name"]) == ("execution.tool_call", "task_archivist")
+    known = {entry.event_id for entry in entries}
+    assert [entry.event_type for entry in entries if entry.causation_id not in known] == ["ui.input_received"]
+    assert any("SIGKILL" in line for line in said)
+
+
+def test_it_can_be_played_again_on_the_same_ledger(tmp_path: Path) -> None:
+    url = str(tmp_path / "runs.db")
+    assert [run(url).case, run(url).case] == ["lamp-1", "lamp-2"]
+
+
+def test_a_ledger_in_memory_is_refused_with_a_reason() -> None:
+    with pytest.raises(LedgerError, match="give it a ledger on disk"):
+        run("memory:")
+
+
+def test_it_shows_the_case_and_says_what_to_try_next(tmp_path: Path) -> None:
+    code = "import sys; from chatsnapshot.demo import main; sys.exit(main('runs.db'))"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "120", "PYTHONWARNINGS": "error"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for command in ("runs --last 1", "timeline lamp-1", "transcript lamp-1", "verify"):
+        assert f"$ chatsnapshot {command} --ledger runs.db" in done.stdout
+    assert "none happened twice" in done.stdout
+    assert "workflow broken lamp resumed" in done.stdout
+    assert "sound" in done.stdout
+    assert done.stdout.splitlines()[-2].startswith("Next: chatsnapshot replay lamp-1")
