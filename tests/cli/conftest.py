@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from click.testing import CliRunner, Result
 
@@ -78,3 +79,18 @@ def story(path: Path) -> Iterator[Path]:
         record("execution.message", {"role": "assistant", "content": "At 04:12."}, **common)
         record("execution.run_completed", {"output": "At 04:12."}, **common)
     yield path
+
+
+@pytest.fixture
+def damage() -> Callable[..., None]:
+    """Change stored bytes as somebody with the file in hand could: the triggers are dropped first."""
+
+    def change(path: Path, *statements: str) -> None:
+        connection = apsw.Connection(str(path))
+        for (name,) in list(connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")):
+            connection.execute(f'DROP TRIGGER "{name}"')
+        for statement in statements:
+            connection.execute(statement)
+        connection.close()
+
+    return change

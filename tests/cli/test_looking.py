@@ -118,7 +118,7 @@ def test_show_of_a_run_is_summary_timeline_and_transcript(run, story: Path) -> N
     timeline, transcript = timeline.split("\nTranscript\n")
     assert "status    completed, 1 tool error" in summary
     assert "└─ child-1" in summary
-    assert "execution.tool_result" in timeline
+    assert "tool failed: TimeoutError: no answer" in timeline
     assert "When is high tide?" in transcript
 
 

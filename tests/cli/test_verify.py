@@ -6,18 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import apsw
 import pytest
-
-
-def damage(path: Path, *statements: str) -> None:
-    """Change stored bytes as somebody with the file in hand could: the triggers are dropped first."""
-    connection = apsw.Connection(str(path))
-    for (name,) in list(connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")):
-        connection.execute(f'DROP TRIGGER "{name}"')
-    for statement in statements:
-        connection.execute(statement)
-    connection.close()
 
 
 def test_a_sound_ledger_is_proven_to_a1(run, story: Path) -> None:
@@ -54,7 +43,7 @@ def test_the_report_as_json(run, story: Path) -> None:
 )
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_damage_is_found_and_the_exit_code_says_which(
-    run, story: Path, statements: Sequence[str], code: int, what: str, form: tuple[str, ...]
+    run, damage, story: Path, statements: Sequence[str], code: int, what: str, form: tuple[str, ...]
 ) -> None:
     damage(story, *statements)
     done = run("verify", *form, "--ledger", str(story))
@@ -63,7 +52,7 @@ def test_damage_is_found_and_the_exit_code_says_which(
     assert done.stderr == ""
 
 
-def test_only_the_first_problems_are_listed_and_the_rest_is_counted(run, story: Path) -> None:
+def test_only_the_first_problems_are_listed_and_the_rest_is_counted(run, damage, story: Path) -> None:
     damage(story, "UPDATE entry SET timestamp = '2020-01-01T00:00:00.000000Z'")
     done = run("verify", "--last", "2", "--ledger", str(story))
     assert done.exit_code == 3
@@ -97,6 +86,6 @@ def test_an_empty_ledger_proves_no_level(run, path: Path) -> None:
     assert run("verify", "--require", "A0", "--ledger", str(path)).exit_code == 8
 
 
-def test_what_is_wrong_weighs_more_than_what_is_required(run, story: Path) -> None:
+def test_what_is_wrong_weighs_more_than_what_is_required(run, damage, story: Path) -> None:
     damage(story, "DELETE FROM entry WHERE position = 11")
     assert run("verify", "--require", "A2", "--ledger", str(story)).exit_code == 4

@@ -23,7 +23,7 @@ _COLUMNS = (
     Column("STARTED"),
     Column("TOOK", right=True),
     Column("EVENTS", right=True, spare=True),
-    Column("STATUS", gives=1),
+    Column("STATUS", gives=1, least=24),
 )
 
 

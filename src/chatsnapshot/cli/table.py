@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from chatsnapshot.cli.terminal import Styled, Terminal, Text, dim
@@ -26,6 +26,7 @@ class Column(NamedTuple):
     right: bool = False
     gives: int = 0
     spare: bool = False
+    least: int = LEAST
 
 
 def table(
@@ -50,29 +51,28 @@ def table(
 def _fit(headings: Sequence[Column], wanted: dict[int, int], room: int) -> dict[int, int]:
     """The columns that are shown and their widths: a row fits into ``room`` where that can be."""
     spare = [n for n in wanted if headings[n].spare]
+    least = {n: heading.least for n, heading in enumerate(headings)}
     while True:
         widths = dict(wanted)
         over = sum(widths.values()) + len(GAP) * (len(widths) - 1) - room
-        over = _shrink(widths, [n for n in widths if headings[n].gives == 1], over)
+        over = _shrink(widths, [n for n in widths if headings[n].gives == 1], over, least)
         if over <= 0 or not spare:
             break
         wanted = {n: width for n, width in wanted.items() if n != spare[-1]}
         spare.pop()
-    _shrink(widths, [n for n in widths if headings[n].gives == 2], over)
+    for turn in (1, 2):
+        over = _shrink(widths, [n for n in widths if headings[n].gives == turn], over, {})
     return widths
 
 
-def _shrink(widths: dict[int, int], giving: Sequence[int], over: int) -> int:
+def _shrink(widths: dict[int, int], giving: Sequence[int], over: int, least: Mapping[int, int]) -> int:
     """Take ``over`` columns from the widest that give, down to their least; how many are still over."""
     while over > 0:
-        wide = [n for n in giving if widths[n] > LEAST]
+        wide = [n for n in giving if widths[n] > least.get(n, LEAST)]
         if not wide:
             break
-        widest = max(wide, key=lambda n: widths[n])
-        second = max((widths[n] for n in wide if n != widest), default=LEAST)
-        step = min(over, max(1, widths[widest] - max(second, LEAST)))
-        widths[widest] -= step
-        over -= step
+        widths[max(wide, key=lambda n: widths[n])] -= 1
+        over -= 1
     return over
 
 

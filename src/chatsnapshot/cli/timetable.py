@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["timetable"]
 
+NARROW = 140
+"""Below this width ``execution.`` before a type is left out."""
+
 _COLUMNS = (
     Column("POSITION", right=True),
     Column("TIME", right=True),
@@ -35,6 +38,7 @@ def timetable(out: Terminal, timeline: Timeline, *, earlier: int = 0) -> None:
 def _row(out: Terminal, item: TimelineItem) -> tuple[Text, ...]:
     indent = "  " * item.depth
     what = indent + out.one_line(item.what)
+    kind = item.event_type.removeprefix("execution.") if out.width < NARROW else item.event_type
     took: Text = ""
     if item.open:
         took = yellow("open")
@@ -46,7 +50,7 @@ def _row(out: Terminal, item: TimelineItem) -> tuple[Text, ...]:
         str(item.position),
         dim(offset_text(item.offset_ns)),
         took,
-        red(item.event_type) if item.failed else item.event_type,
+        red(kind) if item.failed else kind,
         out.one_line(item.who or ""),
         red(what) if item.failed else dim(what) if item.erased else what,
     )

@@ -33,7 +33,8 @@ PROBLEMS_LAST_DEFAULT = 20
 @click.option(
     "--require",
     type=click.Choice(LEVELS, case_sensitive=False),
-    help=f"Exit with {BELOW_REQUIRED} when this level is not reached.",
+    metavar="LEVEL",
+    help=f"Exit with {BELOW_REQUIRED} when this level, {LEVELS[0]} to {LEVELS[-1]}, is not reached.",
 )
 @click.option(
     "--last",
