@@ -48,7 +48,9 @@ _RFC3339 = re.compile(
     re.ASCII,
 )
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
-_OTHER_UUID = re.compile(r"(?:urn:uuid:)?(?:[0-9a-f]-?){31}[0-9a-f]|\{(?:[0-9a-f]-?){31}[0-9a-f]\}", re.ASCII | re.I)
+_OTHER_UUID = re.compile(
+    r"(?:urn:uuid:)?(?:[0-9a-f]-?){31}[0-9a-f]|\{(?:[0-9a-f]-?){31}[0-9a-f]\}", re.ASCII | re.I
+)
 
 
 # --- time ---

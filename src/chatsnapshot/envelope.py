@@ -58,7 +58,7 @@ class _Wire(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     causation_id: str | None
     payload: msgspec.Raw
     schema_version: int = 1
-    attributes: msgspec.Raw | None = None
+    attributes: Any = None  # a union of Raw and None is read as None only
 
 
 _wire_decoder = msgspec.json.Decoder(_Wire)
@@ -83,6 +83,8 @@ class EventEnvelope(msgspec.Struct, frozen=True, kw_only=True):
     attributes_json: str | None = None
     filled: tuple[str, ...] = ()
     """Fields that the ledger or a scope filled in; they are not compared when the id is known already."""
+    blobs: tuple[jsonvalue.Blob, ...] = ()
+    """Blobs that the payload names, where the envelope carries them (as those of ``CommitUncertain.events`` do)."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EventEnvelope):
@@ -140,12 +142,11 @@ class EventEnvelope(msgspec.Struct, frozen=True, kw_only=True):
             data.decode()
             wire = _wire_decoder.decode(data)
             payload = msgspec.json.format(bytes(wire.payload), indent=-1)
-            attributes = None if wire.attributes is None else _decode(wire.attributes)
+            attributes = wire.attributes
             source = Source(**wire.source)
         except (msgspec.DecodeError, UnicodeDecodeError, TypeError, RecursionError) as error:
             raise InvalidEvent(f"this is not an event envelope: {error}") from None
-        if not payload.startswith(b"{"):
-            raise InvalidEvent("the payload of an envelope must be a JSON object", path="payload")
+        check_payload_json(payload)
         if attributes is not None and not isinstance(attributes, dict):
             raise InvalidEvent("attributes must be a JSON object", path="attributes")
         if source.origin not in ORIGINS:
@@ -166,6 +167,16 @@ class EventEnvelope(msgspec.Struct, frozen=True, kw_only=True):
             schema_version=wire.schema_version,
             attributes_json=_encode(attributes, order="sorted").decode() if attributes else None,
         )
+
+
+def check_payload_json(payload: object) -> None:
+    """Make sure that stored payload bytes are one JSON object that can be read; else :class:`InvalidEvent`."""
+    try:
+        value = _decode(payload)  # type: ignore[arg-type]
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError, RecursionError) as error:
+        raise InvalidEvent(f"the payload of an envelope is no strict JSON: {error}", path="payload") from None
+    if not isinstance(value, dict):
+        raise InvalidEvent("the payload of an envelope must be a JSON object", path="payload")
 
 
 def check_event_type(event_type: object) -> str:

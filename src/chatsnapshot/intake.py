@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
+
+import msgspec
 
 from chatsnapshot import jsonvalue
 from chatsnapshot.clock import (
@@ -17,7 +20,14 @@ from chatsnapshot.clock import (
     uuid7,
     uuid_bytes,
 )
-from chatsnapshot.envelope import ORIGINS, EventEnvelope, LedgerEntry, Source, check_event_type
+from chatsnapshot.envelope import (
+    ORIGINS,
+    EventEnvelope,
+    LedgerEntry,
+    Source,
+    check_event_type,
+    check_payload_json,
+)
 from chatsnapshot.errors import InvalidEvent, LimitExceeded
 from chatsnapshot.integrity import canonical_json
 from chatsnapshot.limits import Limits
@@ -29,6 +39,9 @@ from chatsnapshot.stores.draft import make_draft
 __all__ = ["Causelike", "Intake", "attributes_text", "cause_key", "correlation_text", "source_text"]
 
 Causelike = str | uuid.UUID | LedgerEntry | EventEnvelope | Pending
+
+_OWN_TYPES = frozenset({"ledger.payload_erased", "ledger.clock_behind"})
+"""Facts that verification relies on: only the ledger states them."""
 
 _ORIGIN_BY_DOMAIN = {"execution": "agent", "ui": "ui", "integration": "integration"}
 _KEPT = 8_192
@@ -173,11 +186,17 @@ class Intake:
     """Makes drafts for one ledger. Safe for threads: its caches only ever gain equal values."""
 
     def __init__(
-        self, clock: Clock, entropy: Entropy, limits: Limits, source: Source | Mapping[str, Any] | None
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        limits: Limits,
+        source: Source | Mapping[str, Any] | None,
+        stored_blob: Callable[[bytes], bytes | None],
     ) -> None:
         self.clock = clock
         self.entropy = entropy
         self.limits = limits
+        self._stored_blob = stored_blob
         self._default_source = None if source is None else source_text(source, limits)
         self._types: dict[str, str] = {}
         self._correlations: dict[str, str] = {}
@@ -305,29 +324,48 @@ class Intake:
                 len(payload),
                 "record it with record(payload=...)",
             )
-        check_event_type(envelope.event_type)
-        attributes = envelope.attributes
+        check_payload_json(payload)
         return make_draft(
             (
                 uuid_bytes(envelope.event_id),
-                envelope.event_type,
+                _usable_type(envelope.event_type),
                 timestamp_text(envelope.timestamp),
                 source_text(envelope.source, self.limits),
                 correlation_text(envelope.correlation_id, self.limits),
                 None if envelope.causation_id is None else uuid_bytes(envelope.causation_id, "causation_id"),
                 payload,
                 _version(envelope.schema_version),
-                attributes_text(attributes, self.limits) if attributes else None,
+                attributes_text(_attributes_of(envelope), self.limits),
             ),
             self.entropy(16),
             False,
             envelope.filled,
-            (),
+            self._blobs_of(envelope) if b"$blob" in payload else (),
         )
+
+    def _blobs_of(self, envelope: EventEnvelope) -> tuple[jsonvalue.Blob, ...]:
+        """The blobs that a complete envelope names: carried by it, or in this ledger already."""
+        carried = {blob.digest: blob for blob in envelope.blobs}
+        found: list[jsonvalue.Blob] = []
+        for digest in jsonvalue.blob_digests(envelope.payload_json):
+            blob = carried.get(digest)
+            if blob is None:
+                data = self._stored_blob(digest)
+                if data is None:
+                    raise InvalidEvent(
+                        f"the envelope names blob sha256:{digest.hex()}, which is neither with it nor in this ledger; "
+                        "record the value itself with record(payload=entry.value())",
+                        path="payload",
+                    )
+                blob = jsonvalue.Blob(digest, data, "application/octet-stream")
+            elif sha256(blob.data).digest() != digest:
+                raise InvalidEvent(f"blob sha256:{digest.hex()} does not hash to its name", path="payload")
+            found.append(blob)
+        return tuple(found)
 
     def _know_type(self, event_type: object) -> str:
         """Check a type once; gives the source that stands for its domain."""
-        known = check_event_type(event_type)
+        known = _usable_type(event_type)
         origin = _ORIGIN_BY_DOMAIN.get(known.partition(".")[0], "system")
         source = f'{{"origin":"{origin}","runtime":"none"}}'
         if len(self._types) >= _KEPT:
@@ -342,6 +380,23 @@ class Intake:
                 self._correlations.clear()
             self._correlations[correlation_id] = text
         return text
+
+
+def _usable_type(event_type: object) -> str:
+    """An event type that a caller may record."""
+    known = check_event_type(event_type)
+    if known in _OWN_TYPES:
+        raise InvalidEvent(
+            f"{known} is recorded by the ledger itself; use erase(), or a type of your own", path="event_type"
+        )
+    return known
+
+
+def _attributes_of(envelope: EventEnvelope) -> Any:
+    try:
+        return envelope.attributes
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidEvent(f"attributes are no JSON object: {error}", path="attributes") from None
 
 
 def _version(version: object) -> int | None:

@@ -58,12 +58,15 @@ class Ledger:
     Safe to use from any thread, task or forked process. ``with`` and ``async with`` close it.
     """
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: Opening, store: Store | None = None) -> None:
+        """``store`` is a store of one's own, opened already, in place of the one that the location names."""
         self._opening = opening
-        self._intake = Intake(opening.clock, opening.entropy, opening.limits, opening.source)
+        self._intake = Intake(
+            opening.clock, opening.entropy, opening.limits, opening.source, self._stored_blob
+        )
         self._bell = Bell()
         self._closed = False
-        self._store = open_store(
+        self._store = store or open_store(
             opening.location,
             create=opening.create,
             read_only=opening.read_only,
@@ -249,6 +252,10 @@ class Ledger:
     def _check_writable(self) -> None:
         if self._opening.read_only:
             raise ReadOnly(f"{self.url} was opened read-only; open it with read_only=False to record")
+
+    def _stored_blob(self, digest: bytes) -> bytes | None:
+        parts = self._store.blob(digest)
+        return None if parts is None else b"".join(parts)
 
     def _entry(self, row: Row) -> LedgerEntry:
         return to_entries([row], self)[0]
@@ -443,10 +450,10 @@ class Ledger:
             digest = bytes.fromhex(name[7:])
         except ValueError:
             raise InvalidEvent(f"a blob is named by sha256: and 64 hex digits, not {name!r:.80}") from None
-        parts = self._store.blob(digest)
-        if parts is None:
+        data = self._stored_blob(digest)
+        if data is None:
             raise NotFound(f"there is no blob {name} in {self.url}; it may have been erased")
-        return b"".join(parts)
+        return data
 
     def view(self, name: str, correlation_id: object = None, *, until: Moment | None = None) -> Any:
         """A projection's state for one run, as of now or of ``until``: ``runs``, ``timeline``, ``transcript`` …"""

@@ -78,7 +78,7 @@ def to_entries(rows: Sequence[Row], ledger: Ledger) -> list[LedgerEntry]:
     entries = list(starmap(LedgerEntry, rows))
     for index, row in enumerate(rows):
         payload = row[9]
-        if payload is not None and b'"$blob"' in payload:
+        if payload is not None and b"$blob" in payload:
             entries[index] = LedgerEntry(*row, ledger.blob)
     return entries
 

@@ -47,6 +47,7 @@ def envelope_of(draft: Draft) -> EventEnvelope:
         schema_version=version or 1,
         attributes_json=attributes,
         filled=draft.filled,
+        blobs=draft.blobs,
     )
 
 

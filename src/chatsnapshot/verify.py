@@ -94,7 +94,9 @@ class _Examination:
         if len(self.problems) < _PROBLEMS_MAX:
             self.problems.append(Problem(position, what, _text(expected), _text(found), code))
 
-    def row_fault(self, position: int, what: str, expected: object, found: object, code: int = 3) -> None:
+    def row_fault(
+        self, position: int | None, what: str, expected: object, found: object, code: int = 3
+    ) -> None:
         """A fault of level A0."""
         self.rows_sound = False
         self.problem(position, what, expected, found, code)
@@ -286,6 +288,8 @@ def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | 
         examined.head(*head)
         examined.erasure()
         blobs = examined.blob_bytes()
+        for finding in store.examine():
+            examined.row_fault(finding.position, finding.what, finding.expected, finding.found)
     except Corrupt as error:
         examined.row_fault(
             error.position or examined.entries + 1, "the store cannot be read on", "readable pages", error

@@ -71,7 +71,7 @@ def test_a_blob_named_deep_inside_a_payload_is_read_back_and_missed_when_it_is_g
         assert (report.ok, report.blobs) == (True, 1)
     change(path, "DELETE FROM blob")
     with chatsnapshot.open(path, read_only=True) as ledger:
-        (problem,) = ledger.verify().problems
+        problem = ledger.verify().problems[0]
         assert (problem.position, problem.what) == (1, "blob is missing")
 
 

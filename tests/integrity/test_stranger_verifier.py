@@ -61,18 +61,21 @@ ERASED = [2, 5, 250]
 def draft(number, salts):
     payload, blobs = PAYLOADS.get(number, ({"role": "user", "content": f"gr\u00fc\u00dfe {number}"}, ()))
     return make_draft(
-        number.to_bytes(16, "big"),
-        "execution.message" if number % 3 else "ui.input_received",
-        TIME,
-        SOURCES[number % 2],
-        f"run-{number % 4}" if number % 7 else 'run "\u00e4\u00f6" / \\ 7',
-        (number - 1).to_bytes(16, "big") if number % 5 == 0 else None,
-        json.dumps(payload, ensure_ascii=False).encode(),
-        2 if number % 11 == 0 else None,
-        ATTRIBUTES if number % 9 == 0 else None,
+        (
+            number.to_bytes(16, "big"),
+            "execution.message" if number % 3 else "ui.input_received",
+            TIME,
+            SOURCES[number % 2],
+            f"run-{number % 4}" if number % 7 else 'run "\u00e4\u00f6" / \\ 7',
+            (number - 1).to_bytes(16, "big") if number % 5 == 0 else None,
+            json.dumps(payload, ensure_ascii=False).encode(),
+            2 if number % 11 == 0 else None,
+            ATTRIBUTES if number % 9 == 0 else None,
+        ),
         salts(16),
-        fresh=False,
-        blobs=blobs,
+        False,
+        (),
+        blobs,
     )
 
 

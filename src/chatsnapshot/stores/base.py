@@ -18,6 +18,7 @@ from chatsnapshot.jsonvalue import Blob
 __all__ = [
     "Checkpoint",
     "Draft",
+    "Finding",
     "Group",
     "Head",
     "Outcome",
@@ -144,6 +145,15 @@ class Page(NamedTuple):
     done: bool
 
 
+class Finding(NamedTuple):
+    """A fault that a store found in itself; ``position`` is ``None`` when it concerns the whole."""
+
+    position: int | None
+    what: str
+    expected: str
+    found: str
+
+
 class Checkpoint(NamedTuple):
     """Where a projection stands: ``leaf`` is that of ``position``; ``digest`` is of the state."""
 
@@ -217,6 +227,9 @@ class Store(Protocol):
 
     def blobs(self) -> Iterable[tuple[bytes, int, int]]:
         """Every blob: digest, bytes, number of unerased entries that name it."""
+
+    def examine(self) -> Iterable[Finding]:
+        """What is wrong with the store beyond what its rows, tiles and head show; nothing when it is sound."""
 
     def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
         """Take whole entries as they are, at head + 1 and on; used by copy and restore.

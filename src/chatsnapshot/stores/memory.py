@@ -19,6 +19,7 @@ from chatsnapshot.stores.base import (
     SALT,
     Checkpoint,
     Draft,
+    Finding,
     Group,
     Head,
     Outcome,
@@ -171,6 +172,10 @@ class MemoryStore:
         """Every blob with its size and the number of entries that name it."""
         with self._lock:
             return [(key, len(data), len(self._blob_users.get(key, ()))) for key, data in self._blobs.items()]
+
+    def examine(self) -> Iterable[Finding]:
+        """Lists and dictionaries have nothing beyond their rows that could be wrong."""
+        return ()
 
     def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
         """Take whole entries at head + 1 and on."""

@@ -77,7 +77,7 @@ def plan(
     for group in groups:
         members = group.drafts
         places: list[Row | None] | None = None
-        if group.expected_sequence is not None or not all([draft.fresh for draft in members]):
+        if group.expected_sequence is not None or [1 for draft in members if not draft.fresh]:
             settled = _settle(group, known, recent, last_sequence, sequences)
             if isinstance(settled, LedgerError):
                 outcomes.append(settled)

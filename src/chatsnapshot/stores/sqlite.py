@@ -21,13 +21,25 @@ from chatsnapshot.errors import (
 from chatsnapshot.integrity import Tree
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores import sqlite_schema
-from chatsnapshot.stores.base import Checkpoint, Draft, Group, Head, Outcome, Page, Query, Row, Traits
+from chatsnapshot.stores.base import (
+    Checkpoint,
+    Draft,
+    Finding,
+    Group,
+    Head,
+    Outcome,
+    Page,
+    Query,
+    Row,
+    Traits,
+)
 from chatsnapshot.stores.clockwatch import ClockWatch
 from chatsnapshot.stores.filelock import file_lock
 from chatsnapshot.stores.imports import check_rows
 from chatsnapshot.stores.leaving import leave_open
 from chatsnapshot.stores.planning import Plan, known_ids, plan
 from chatsnapshot.stores.sqlite_errors import mapped
+from chatsnapshot.stores.sqlite_examine import examine
 from chatsnapshot.stores.sqlite_read import ReaderPool, one_snapshot, read_page, rows_by_id
 from chatsnapshot.stores.sqlite_write import SqliteWriter
 
@@ -282,7 +294,7 @@ class SqliteStore:
         if size == head.size and frontier == head.frontier:
             return
         self._sequences.clear()
-        self._tree = self._writer.tree(db, head)
+        self._tree = self._writer.caught_up(db, self._tree, head) or self._writer.tree(db, head)
 
     # --- reading ---
 
@@ -365,6 +377,11 @@ class SqliteStore:
                 f"FROM {names['blob']} AS b ORDER BY digest"
             )
             return [(bytes(digest), size, users) for digest, size, users in found]
+
+    def examine(self) -> Iterable[Finding]:
+        """Rows and tiles beyond the head, blobs and their uses, and SQLite's own check of tables and indexes."""
+        with self._reading() as db, one_snapshot(db):
+            return list(examine(db, self._names))
 
     def checkpoint(self, name: str, version: int) -> Checkpoint | None:
         """Where a projection stands."""

@@ -107,6 +107,11 @@ BEGIN SELECT raise(ABORT, 'append only: a payload can be erased, never replaced'
 BEGIN SELECT raise(ABORT, 'append only: an entry is never removed'); END""",
     """CREATE TRIGGER {head_forward} BEFORE UPDATE ON {head} WHEN new.id <> 1 OR new.size < old.size
 BEGIN SELECT raise(ABORT, 'append only: the head never goes back'); END""",
+    """CREATE TRIGGER {head_one} BEFORE INSERT ON {head}
+BEGIN SELECT raise(ABORT, 'append only: there is one head'); END""",
+    """CREATE TRIGGER {tile_once} BEFORE INSERT ON {tile}
+WHEN EXISTS (SELECT 1 FROM {tile} WHERE level = new.level AND number = new.number)
+BEGIN SELECT raise(ABORT, 'append only: a full tile is never replaced'); END""",
     """CREATE TRIGGER {head_kept} BEFORE DELETE ON {head}
 BEGIN SELECT raise(ABORT, 'append only: the head is never removed'); END""",
     """CREATE TRIGGER {tile_fixed} BEFORE UPDATE ON {tile}

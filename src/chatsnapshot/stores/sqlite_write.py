@@ -43,15 +43,24 @@ class SqliteWriter:
         found = db.execute(self._last, (correlation_id,)).get
         return 0 if found is None else int(found)
 
+    def caught_up(self, db: apsw.Connection, tree: Tree, head: Head) -> Tree | None:
+        """``tree`` with what others have appended since; ``None`` when it must be read anew."""
+        if not 0 < tree.size < head.size or head.size - tree.size > TILE_HASHES:
+            return None
+        grown = tree.copy()
+        grown.extend(self._leaves(db, tree.size, head.size))
+        return grown if grown.head() == (head.size, head.frontier) else None
+
+    def _leaves(self, db: apsw.Connection, after: int, until: int) -> list[bytes]:
+        sql = (
+            f"SELECT leaf FROM {self._names['entry']} WHERE position > ? AND position <= ? ORDER BY position"
+        )
+        return [bytes(leaf) for (leaf,) in db.execute(sql, (after, until))]
+
     def tree(self, db: apsw.Connection, head: Head) -> Tree:
         """The tree of a head, from stored leaves and tiles."""
         first = head.size - head.size % TILE_HASHES
-        leaves = [
-            leaf for (leaf,) in db.execute(
-                f"SELECT leaf FROM {self._names['entry']} WHERE position > ? AND position <= ? ORDER BY position",
-                (first, head.size),
-            )
-        ]  # fmt: skip
+        leaves = self._leaves(db, first, head.size)
 
         def read_tile(level: int, index: int) -> bytes:
             found = self.tile(db, level, index)
