@@ -20,7 +20,7 @@ Run = Callable[..., Result]
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No option of the person who runs the tests has a say, and relative paths lead nowhere else."""
-    for name in ("NO_COLOR", "COLUMNS", "CHATSNAPSHOT_DEBUG", "PYTHONIOENCODING"):
+    for name in ("NO_COLOR", "COLUMNS", "CHATSNAPSHOT_DEBUG", "PYTHONIOENCODING", "PYTHONUNBUFFERED"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 

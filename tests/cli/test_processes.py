@@ -128,10 +128,14 @@ def test_a_reader_that_goes_away_does_not_hide_what_verify_found(long_story: Pat
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
-def test_output_that_cannot_be_written_is_an_error(story: Path) -> None:
+@pytest.mark.parametrize("arguments", [["runs"], ["replay", "run-1", "--json"], ["--help"], ["--version"]])
+def test_output_that_cannot_be_written_is_an_error(story: Path, arguments: list[str]) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*COMMAND, "runs", "--ledger", str(story)], stdout=full, stderr=subprocess.PIPE, timeout=FOREVER
+            ["env", f"CHATSNAPSHOT_LEDGER={story}", *COMMAND, *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=FOREVER,
         )
     assert done.returncode == 1
     assert done.stderr == b"error: no space left on device\n"

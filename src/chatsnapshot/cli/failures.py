@@ -24,6 +24,7 @@ __all__ = [
     "TRUNCATED",
     "NoLedger",
     "exit_code_of",
+    "settle_stdout",
     "tell",
 ]
 
@@ -60,8 +61,8 @@ def exit_code_of(error: BaseException) -> int:
 
 def tell(error: BaseException) -> None:
     """Write the error to standard error, one sentence; ``CHATSNAPSHOT_DEBUG=1`` puts the traceback before."""
+    settle_stdout()
     if isinstance(error, BrokenPipeError):
-        _forget_stdout()
         return
     from chatsnapshot.cli.terminal import Terminal, red
 
@@ -97,11 +98,18 @@ def sentence(error: BaseException) -> str:
     return f"unexpected {type(error).__name__}: {error} (CHATSNAPSHOT_DEBUG=1 shows where)"
 
 
-def _forget_stdout() -> None:
-    """Point standard output nowhere, so that the interpreter's last flush does not complain."""
+def settle_stdout() -> None:
+    """Write what is left for standard output; where that fails, point it nowhere.
+
+    Otherwise the interpreter would try again at its end, and complain.
+    """
     try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-    except (OSError, ValueError, AttributeError):
-        pass
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        try:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+        except (OSError, ValueError):
+            pass

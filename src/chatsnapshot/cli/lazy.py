@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from chatsnapshot.cli.failures import exit_code_of, tell
+from chatsnapshot.cli.failures import OK, exit_code_of, tell
 
 __all__ = ["LazyGroup"]
 
@@ -71,13 +71,17 @@ class LazyGroup(click.Group):
         prog_name = prog_name or "chatsnapshot"
         try:
             self._main_shell_completion(extra, prog_name, complete_var)
-            with self.make_context(prog_name, list(sys.argv[1:] if args is None else args), **extra) as ctx:
-                code = self.invoke(ctx) or 0
+            code = self._run(prog_name, list(sys.argv[1:] if args is None else args), extra)
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except click.exceptions.Exit as leave:
-            code = leave.exit_code
         except (Exception, KeyboardInterrupt) as error:
             code = exit_code_of(error)
             tell(error)
         sys.exit(code)
+
+    def _run(self, prog_name: str, args: list[str], extra: dict[str, Any]) -> int:
+        try:
+            with self.make_context(prog_name, args, **extra) as ctx:
+                return self.invoke(ctx) or OK
+        except click.exceptions.Exit as leave:
+            return leave.exit_code

@@ -22,8 +22,8 @@ _COLUMNS = (
     Column("TIME", right=True),
     Column("TOOK", right=True),
     Column("TYPE", gives=2),
-    Column("WHO", gives=1),
-    Column("WHAT", gives=1),
+    Column("WHO", gives=1, spare=True),
+    Column("WHAT", gives=1, least=30),
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from chatsnapshot.cli.failures import BELOW_REQUIRED, CORRUPT, OK
+from chatsnapshot.cli.failures import BELOW_REQUIRED, CORRUPT, OK, settle_stdout
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import json_option, ledger_option
 from chatsnapshot.cli.table import Column, table
@@ -74,7 +74,7 @@ def command(require: str | None, shown: int, as_json: bool) -> int:
         out.flush()
     except BrokenPipeError:
         # Whoever reads only the first lines must still learn the outcome.
-        raise click.exceptions.Exit(code) from None
+        settle_stdout()
     return code
 
 
