@@ -61,11 +61,6 @@ def _key(key: Any) -> str:
     return msgspec.json.encode(key).decode()
 
 
-def _number(node: dict[str, Any]) -> Any:
-    text = str(node["value"])
-    return int(text, 16 if "x" in text else 10) if len(text) < 20 else text
-
-
 def _complex(node: dict[str, Any]) -> str:
     real, imaginary = node["value"]
     return f"{real} + {imaginary}j" if str in (type(real), type(imaginary)) else str(complex(real, imaginary))
@@ -119,7 +114,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "fraction": lambda node: f"{node['value'][0]}/{node['value'][1]}",
     "frozenset": _value,
     "function": lambda node: f"<function {node['value']}>",
-    "int": _number,
+    "int": _text,
     "ip": _text,
     "map": _map,
     "missing": lambda node: None,

@@ -62,7 +62,7 @@ def attrs_class(walk: Walk, value: Any, frame: Frame) -> Any:
 
 def struct(walk: Walk, value: msgspec.Struct, frame: Frame) -> Any:
     """A msgspec Struct: all its fields that are set."""
-    return walk.record(read(value, lookup(type(value), "__struct_fields__")), frame)
+    return walk.record(read(value, type(value).__struct_fields__), frame)
 
 
 def pydantic_model(walk: Walk, value: Any, frame: Frame) -> Any:
