@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,12 @@ from ag2.events import ToolCallEvent
 
 import chatsnapshot
 from chatsnapshot import Ledger, LedgerEntry
+
+# Test files import these helpers by this name; the folder is no package.
+_spec = importlib.util.spec_from_file_location("ag2_agents", Path(__file__).with_name("agents.py"))
+assert _spec and _spec.loader
+sys.modules["ag2_agents"] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(sys.modules["ag2_agents"])
 
 
 @pytest.fixture
