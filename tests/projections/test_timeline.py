@@ -141,6 +141,14 @@ def test_a_retried_task_has_a_span_for_each_attempt(history: Any) -> None:
     assert items(history)[2].what == "task load retried (attempt 2)"
 
 
+def test_an_end_is_shown_with_the_name_of_its_start(history: Any) -> None:
+    history.add("execution.run_started", {"run_id": "5f04286f", "name": "triage"})
+    history.add("system.task_started", {"task_id": "t1", "name": "load"})
+    history.add("system.task_completed", {"task_id": "t1"})
+    history.add("execution.run_failed", {"run_id": "5f04286f", "error": "x"})
+    assert [item.what for item in items(history)][2:] == ["task load completed", "run triage failed: x"]
+
+
 def test_a_model_call_is_a_whole_span_of_its_own(history: Any) -> None:
     usage = {"input_tokens": 1200, "output_tokens": 30}
     history.add("execution.model_call", {"model": "m-1", "duration_ns": 77, "usage": usage})

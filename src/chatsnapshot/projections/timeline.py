@@ -47,6 +47,7 @@ _ENDS: dict[str, str] = {
     "execution.human_input_received": "question",
     "integration.response": "integration",
 }
+_NAMED_AT_START = ("run", "workflow", "task")
 _FAILURES = frozenset(
     {"execution.run_failed", "system.workflow_failed", "system.task_failed", "system.error", "ledger.gap"}
 )
@@ -99,6 +100,10 @@ class TimelineProjection:
         else:
             match = pairs.end(edge, lone=item.span != "tool" and item.span != "task")
             pair = (match[0].index, number) if match else None
+            if match and item.span in _NAMED_AT_START and edge.name is None and not entry.erased:
+                # An end rarely says its name again; a bare id says little to people.
+                named = {**payload, "name": match[0].name}
+                state.items[number] = msgspec.structs.replace(item, what=line(entry, named))
         if pair:
             _join(state, *pair)
         return state
@@ -202,7 +207,7 @@ def _edge(number: int, item: TimelineItem, entry: LedgerEntry, payload: Mapping[
         native, name = service.call_id, service.name
     else:
         facts = read_run(payload, "run_id" if item.span == "run" else "workflow_id")
-        native = facts.run_id
+        native, name = facts.run_id, facts.name
         if native is None and item.edge == "start":
             native = entry.correlation_id
     return Edge(number, native, name, entry.event_id, cause)
