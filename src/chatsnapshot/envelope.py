@@ -182,7 +182,7 @@ def check_payload_json(payload: object) -> None:
 def check_event_type(event_type: object) -> str:
     """The event type if it reads ``domain.name`` (lower case, digits, underscores, dots); else :class:`InvalidEvent`."""
     if isinstance(event_type, str) and len(event_type) <= 256 and _EVENT_TYPE.fullmatch(event_type):
-        return event_type
+        return str.__str__(event_type)  # plain text also of a member of a text enum
     raise InvalidEvent(
         f"event_type must read domain.name in lower case, such as execution.message, not {event_type!r:.80}",
         path="event_type",

@@ -52,25 +52,23 @@ def checked_text(value: object, what: str, chars_max: int) -> str:
     """An id or name: text of 1 to ``chars_max`` characters, NFC, without control characters; int and UUID as text."""
     if isinstance(value, str):
         text = str.__str__(value) if type(value) is not str else value
-    elif isinstance(value, (int, uuid.UUID)) and not isinstance(value, bool):
-        text = str(value)
+    elif isinstance(value, uuid.UUID) or (isinstance(value, int) and not isinstance(value, bool)):
+        text = hex(value) if isinstance(value, int) and value.bit_length() > 4_096 else str(value)
     else:
         raise InvalidEvent(f"{what} must be text, an int or a UUID, not {type(value).__name__}", path=what)
     if not text:
         raise InvalidEvent(f"{what} is empty; give 1 to {chars_max} characters", path=what)
-    if len(text) > chars_max:
-        raise InvalidEvent(
-            f"{what} has {len(text)} characters, and id_chars_max is {chars_max}; shorten it or hash it",
-            path=what,
-        )
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:
             raise InvalidEvent(f"{what} {text!r:.80} has a lone surrogate; replace it", path=what) from None
-        normal = unicodedata.normalize("NFC", text)
-        if normal != text:
-            text = normal
+        text = unicodedata.normalize("NFC", text)
+    if len(text) > chars_max:
+        raise InvalidEvent(
+            f"{what} has {len(text)} characters, and id_chars_max is {chars_max}; shorten it or hash it",
+            path=what,
+        )
     if not text.isprintable() and any(unicodedata.category(char) == "Cc" for char in text):
         raise InvalidEvent(f"{what} {text!r:.80} has a control character; take it out", path=what)
     return text
@@ -144,12 +142,12 @@ def attributes_text(attributes: object, limits: Limits = _UNIT_LIMITS) -> str | 
             made[key] = _attribute_value(value)
     if not made:
         return None
-    text = canonical_json(made).decode()
+    text = canonical_json(made)
     if len(text) > limits.attributes_bytes_max:
         raise LimitExceeded(
             "attributes_bytes_max", limits.attributes_bytes_max, len(text), "put large data into the payload"
         )
-    return text
+    return text.decode()
 
 
 def _attribute_key(key: str) -> bool:
@@ -224,9 +222,9 @@ class Intake:
         ``now`` stands for a missing timestamp (``None``: ask the clock); ``spare`` and ``salts`` are stacks of ready ids
         and salts of a batch, and what is not used is not missed.
         """
-        default_source = self._types.get(event_type)
+        default_source = self._types.get(event_type) if type(event_type) is str else None
         if default_source is None:
-            default_source = self._know_type(event_type)
+            event_type, default_source = self._know_type(event_type)
         if correlation_id is not None:
             correlation = self._correlations.get(correlation_id) if type(correlation_id) is str else None
             if correlation is None:
@@ -363,15 +361,15 @@ class Intake:
             found.append(blob)
         return tuple(found)
 
-    def _know_type(self, event_type: object) -> str:
-        """Check a type once; gives the source that stands for its domain."""
+    def _know_type(self, event_type: object) -> tuple[str, str]:
+        """Check a type once; gives it as plain text, and the source that stands for its domain."""
         known = _usable_type(event_type)
         origin = _ORIGIN_BY_DOMAIN.get(known.partition(".")[0], "system")
         source = f'{{"origin":"{origin}","runtime":"none"}}'
         if len(self._types) >= _KEPT:
             self._types.clear()
         self._types[known] = source
-        return source
+        return known, source
 
     def _know_correlation(self, correlation_id: object) -> str:
         text = correlation_text(correlation_id, self.limits)
