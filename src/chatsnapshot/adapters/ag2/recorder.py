@@ -6,7 +6,9 @@ import importlib
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, cast
 
 from chatsnapshot.adapters.ag2.run import CURRENT, Parent, Run, root_of
@@ -59,16 +61,23 @@ class AG2Recorder:
 
     def middleware(self, event: Any, context: Any) -> Any:
         """Make the middleware of one turn; given to AG2 as it is: ``middleware=[recorder.middleware]``."""
+        return self._turn(None, event, context)
+
+    def named(self, agent: str) -> Callable[[Any, Any], Any]:
+        """As :attr:`middleware`, for ``autogen.beta``, where an agent does not tell its name."""
+        return partial(self._turn, agent)
+
+    def _turn(self, agent: str | None, event: Any, context: Any) -> Any:
         base = _base(type(context))
         try:
             turn = _class(base)(event, context)
-            turn.begin(self)
+            turn.begin(self, agent)
         except Exception as error:
             self.safe.note(error)
             return base(event, context)
         return turn
 
-    def new_run(self, context: Any, *, resumed: bool) -> Run:
+    def new_run(self, context: Any, *, resumed: bool, agent: str | None = None) -> Run:
         """The run of a turn that begins: a child when that is inside a recorded tool call or a scope."""
         place, parent, inside = CURRENT.get(), self._around(), False
         around = parent.cause if parent else None
@@ -82,7 +91,7 @@ class AG2Recorder:
         return Run(
             ledger=self.ledger,
             correlation_id=correlation_id,
-            agent=_agent_name(context),
+            agent=_agent_name(context, agent),
             parent=parent,
             run_id=correlation_id if named else None,
         )
@@ -155,8 +164,9 @@ def _first_run(ledger: Any, correlation_id: str) -> bool:
         return False
 
 
-def _agent_name(context: Any) -> str:
-    return header_text(getattr(context.dependencies.get(_AGENT_KEY), "name", None) or "agent") or "agent"
+def _agent_name(context: Any, given: str | None) -> str:
+    name = given or getattr(context.dependencies.get(_AGENT_KEY), "name", None)
+    return header_text(name or "agent") or "agent"
 
 
 def _version(context_type: type) -> str | None:

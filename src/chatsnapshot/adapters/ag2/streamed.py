@@ -112,7 +112,7 @@ def _response(event: Any) -> Payload:
         model=event.model,
         provider=event.provider,
         finish_reason=event.finish_reason,
-        response_id=event.response_id,
+        response_id=getattr(event, "response_id", None),  # not in AG2 1.0
     )
 
 

@@ -30,9 +30,10 @@ class Turn:
 
     context: Any
 
-    def begin(self, recorder: AG2Recorder) -> None:
+    def begin(self, recorder: AG2Recorder, agent: str | None) -> None:
         """Put the tap on the stream; it is silent until the turn begins and after it ends."""
         self._recorder = recorder
+        self._agent = agent
         self._run: Run | None = None
         stream = self.context.stream
         self._stream_id = str(stream.id)
@@ -109,7 +110,7 @@ class Turn:
         recorder = self._recorder
         try:
             history = list(await context.stream.history.get_events())
-            self._run = run = recorder.new_run(context, resumed=bool(history))
+            self._run = run = recorder.new_run(context, resumed=bool(history), agent=self._agent)
             remember(self._stream_id, run)
         except Exception as error:
             recorder.safe.note(error)
