@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from chatsnapshot.cli.main import SECTIONS, cli
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 NAMES = [name for commands in SECTIONS.values() for name in commands]
+# Before click 8.2 no context is asked for.
+MAKE_METAVAR = (
+    [click.Context(cli)] if "ctx" in inspect.signature(click.Option.make_metavar).parameters else []
+)
 ROW = re.compile(r"^\| (`.+?`(?:, `.+?`)*) \| .+ \|$", re.MULTILINE)
 
 
@@ -29,7 +34,7 @@ def spelled(option: click.Option) -> str:
         return f"`{names} / {option.secondary_opts[0]}`"
     if option.is_flag:
         return names if names.startswith("`") else f"`{names}`"
-    metavar = option.make_metavar(click.Context(cli)).replace("|", "\\|")
+    metavar = option.make_metavar(*MAKE_METAVAR).replace("|", "\\|")
     return f"`{names} {metavar}`"
 
 

@@ -8,7 +8,6 @@ import sys
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from chatsnapshot import __version__
 from chatsnapshot.cli.main import SECTIONS, cli
@@ -66,8 +65,8 @@ def test_the_line_in_the_table_is_the_first_line_of_the_command(name: str) -> No
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_and_option_has_a_help_text(name: str) -> None:
-    done = CliRunner().invoke(cli, [name, "--help"])
+def test_every_command_and_option_has_a_help_text(run, name: str) -> None:
+    done = run(name, "--help")
     assert done.exit_code == 0, done.output
     silent = [
         option.opts
@@ -82,20 +81,20 @@ def test_every_command_takes_a_ledger(name: str) -> None:
     assert "--ledger" in [opt for option in command_named(name).params for opt in option.opts]
 
 
-def test_help_names_every_command() -> None:
-    done = CliRunner().invoke(cli, ["--help"])
+def test_help_names_every_command(run) -> None:
+    done = run("--help")
     assert done.exit_code == 0
     assert [name for name in NAMES if f"\n  {name} " not in done.output] == []
 
 
-def test_without_a_command_the_help_is_shown_and_the_exit_code_is_that_of_wrong_usage() -> None:
-    done = CliRunner().invoke(cli, [])
+def test_without_a_command_the_help_is_shown_and_the_exit_code_is_that_of_wrong_usage(run) -> None:
+    done = run()
     assert done.exit_code == 1
     assert done.output.startswith("Usage: chatsnapshot")
 
 
-def test_the_version_is_that_of_the_package() -> None:
-    assert CliRunner().invoke(cli, ["--version"]).output == f"chatsnapshot {__version__}\n"
+def test_the_version_is_that_of_the_package(run) -> None:
+    assert run("--version").output == f"chatsnapshot {__version__}\n"
 
 
 def test_python_m_chatsnapshot_is_the_same_command() -> None:
@@ -122,8 +121,8 @@ def test_python_m_chatsnapshot_is_the_same_command() -> None:
         (["tail", "--after", "1", "--last", "2"], "error: give --after or --last, not both"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_exit_code_1(arguments: list[str], sentence: str) -> None:
-    done = CliRunner().invoke(cli, arguments)
+def test_wrong_usage_is_one_sentence_and_exit_code_1(run, arguments: list[str], sentence: str) -> None:
+    done = run(*arguments)
     assert done.exit_code == 1
     assert done.stdout == ""
     assert done.stderr.startswith(sentence)

@@ -317,11 +317,7 @@ def hostile(path: Path) -> Path:
 @pytest.mark.parametrize("name", READING)
 def test_no_command_lets_an_agent_move_the_cursor(run, hostile: Path, name: str, charset: str) -> None:
     arguments = ["r\u202e1" if argument == "run-1" else argument for argument in READING[name]]
-    from click.testing import CliRunner
-
-    from chatsnapshot.cli.main import cli
-
-    done = CliRunner(charset=charset).invoke(cli, [name, *arguments, "--ledger", str(hostile)])
+    done = run(name, *arguments, "--ledger", str(hostile), charset=charset)
     assert done.exit_code == 0, done.output
     bad = [
         c
