@@ -56,7 +56,7 @@ def test_a_correlation_is_text_an_int_or_a_uuid_in_nfc(ledger: Ledger, given: ob
         ("", "correlation_id is empty; give 1 to 256 characters"),
         ("x" * 257, "correlation_id has 257 characters, and id_chars_max is 256; shorten it or hash it"),
         (10**300, "correlation_id has 301 characters"),
-        (10**9_000, "id_chars_max is 256"),
+        pytest.param(10**9_000, "id_chars_max is 256", id="huge"),
         ("a\x00b", "control character"),
         ("a\nb", "control character"),
         ("\x7f", "control character"),
