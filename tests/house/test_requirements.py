@@ -80,6 +80,17 @@ def test_an_environment_apart_has_a_lock_that_fits(name: str, root: Path, projec
     check(needs(project["project"]["optional-dependencies"][name]), root / "requirements" / f"{name}.txt")
 
 
+def test_each_runtime_has_its_lock_a_python_and_tests_that_exist(root: Path) -> None:
+    for inputs in (root / "requirements" / "runtimes").glob("*.in"):
+        text = inputs.read_text()
+        wanted = needs([line for line in text.splitlines() if line and not line.startswith("#")])
+        check(wanted, inputs.with_suffix(".txt"))
+        (python,) = re.findall(r"^# python: (\S+)$", text, re.MULTILINE)
+        (tests,) = re.findall(r"^# tests: (.+)$", text, re.MULTILINE)
+        assert python in PYTHONS
+        assert [path for path in tests.split() if not (root / path).exists()] == []
+
+
 def test_the_supported_pythons_are_the_same_everywhere(root: Path, project: dict) -> None:
     classifiers = project["project"]["classifiers"]
     assert [text.rpartition(" ")[2] for text in classifiers if "Python :: 3." in text] == PYTHONS
