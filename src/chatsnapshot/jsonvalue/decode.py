@@ -124,18 +124,17 @@ def _float(node: dict[str, Any]) -> float:
 
 def _datetime(node: dict[str, Any]) -> datetime.datetime:
     found = datetime.datetime.fromisoformat(_text(node))
-    if node.get("fold") == 1:
-        return found.replace(fold=1)
+    found = found.replace(fold=int(node.get("fold") == 1))
     key = node.get("zone")
-    if type(key) is str and found.tzinfo is not None:
-        try:
-            from zoneinfo import ZoneInfo
+    if type(key) is not str:
+        return found
+    try:
+        from zoneinfo import ZoneInfo
 
-            local = found.astimezone(ZoneInfo(key))
-        except Exception:  # not known on this machine: the offset says the same instant
-            return found
-        return local if local.replace(tzinfo=None) == found.replace(tzinfo=None) else found
-    return found
+        local = found.replace(tzinfo=ZoneInfo(key))
+    except Exception:  # not known on this machine: the offset says the same instant
+        return found
+    return local if local.utcoffset() == found.utcoffset() else found
 
 
 def _path(node: dict[str, Any]) -> PurePath:
@@ -212,7 +211,7 @@ _RULES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "set": _set,
     "str": _surrogates,
     "table": lambda node: node["value"],
-    "time": lambda node: datetime.time.fromisoformat(_text(node)),
+    "time": lambda node: datetime.time.fromisoformat(_text(node)).replace(fold=int(node.get("fold") == 1)),
     "timedelta": lambda node: _seconds(_text(node)),
     "timezone": _timezone,
     "tuple": lambda node: tuple(_list(node)),

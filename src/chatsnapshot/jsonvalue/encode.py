@@ -80,8 +80,8 @@ def _encode_any(value: Any, limits: Limits, strict: bool) -> Encoded:
         tree = walk.run(value)
         if type(tree) is not dict or ("$type" in tree and tree["$type"] != "map") or "$blob" in tree:
             tree = {"value": tree}
-        # A value of one kind is at most three levels deep: object, array, pair.
-        if 3 * walk.deepest + 5 > limits.depth_max:
+        # Below the deepest value a tag may hold pairs in a list; around all there may be ``value``.
+        if walk.deepest + 4 > limits.depth_max:
             _fold(tree, limits.depth_max, strict)
         json = _json(tree)
         if len(json) > limits.payload_bytes_max:
@@ -114,7 +114,10 @@ def _fold(tree: dict[str, Any], depth_max: int, strict: bool) -> None:
                     "flatten it or record it with strict=False",
                     path="$",
                 )
-            holder[slot] = {"$json": _json(box).decode()}
+            try:
+                holder[slot] = {"$json": _json(box).decode()}
+            except RecursionError:  # the caller stands deep in the stack itself
+                holder[slot] = {"$type": "cut", "kind": "depth", "lossy": True}
 
 
 def _boxes(box: Any) -> Any:

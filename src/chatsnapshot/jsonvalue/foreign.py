@@ -64,9 +64,10 @@ def _numpy_time(walk: Walk, value: Any, frame: Frame) -> Any:
 def array(walk: Walk, value: Any, frame: Frame) -> Any:
     """A numpy array: dtype, shape and nested lists; a large one of plain numbers as one block of bytes."""
     dtype = value.dtype
-    members = {"class": class_name(type(value)), "dtype": str(dtype), "shape": [int(n) for n in value.shape]}
+    name = dtype.name if dtype.name in BLOCK_FORMATS else str(dtype)
+    members = {"class": class_name(type(value)), "dtype": name, "shape": [int(n) for n in value.shape]}
     large = value.nbytes > walk.limits.binary_inline_bytes_max
-    if large and dtype.name in BLOCK_FORMATS and members["class"] == "numpy.ndarray":
+    if large and name in BLOCK_FORMATS and members["class"] == "numpy.ndarray":
         out = walk.tag("array", frame, members)
         block = value.astype(dtype.newbyteorder("<"), order="C", copy=False)
         out["value"] = walk.data(block.tobytes(), frame)
@@ -83,11 +84,10 @@ def data_frame(walk: Walk, value: Any, frame: Frame) -> Any:
     if value.size > walk.room:
         return walk.cut_count(frame, int(value.size))
     out = walk.tag("dataframe", frame, {})
-    found = value.to_dict(orient="split")
-    walk.put(out, "columns", list(found["columns"]), frame)
+    walk.put(out, "columns", value.columns.tolist(), frame)
     out["dtypes"] = [str(dtype) for dtype in value.dtypes]
-    walk.put(out, "index", list(found["index"]), frame)
-    walk.put(out, "value", list(found["data"]), frame)
+    walk.put(out, "index", value.index.tolist(), frame)
+    walk.put(out, "value", [list(row) for row in value.itertuples(index=False, name=None)], frame)
     return out
 
 

@@ -106,20 +106,12 @@ def tuple_(walk: Walk, value: tuple[Any, ...], frame: Frame) -> Any:
 
 def set_(walk: Walk, value: set[Any], frame: Frame) -> Any:
     """A set, its members in an order that does not depend on hashes."""
-    return _members(walk, "set", [*set.__iter__(value)], frame)
+    return walk.members("set", [*set.__iter__(value)], frame)
 
 
 def frozenset_(walk: Walk, value: frozenset[Any], frame: Frame) -> Any:
     """A frozenset, as a set."""
-    return _members(walk, "frozenset", [*frozenset.__iter__(value)], frame)
-
-
-def _members(walk: Walk, name: str, values: list[Any], frame: Frame) -> Any:
-    out = walk.tag(name, frame, {})
-    out["value"] = members = walk.items(values, frame)
-    if type(members) is list:
-        walk.sort_when_done(members)
-    return out
+    return walk.members("frozenset", [*frozenset.__iter__(value)], frame)
 
 
 def deque(walk: Walk, value: collections.deque[Any], frame: Frame) -> Any:
@@ -141,7 +133,7 @@ def moment(walk: Walk, value: datetime.datetime, frame: Frame) -> Any:
     zone = datetime.datetime.tzinfo.__get__(value)
     if zone is not None and class_name(type(zone)) == "zoneinfo.ZoneInfo" and type(zone.key) is str:
         members["zone"] = zone.key
-    elif datetime.datetime.fold.__get__(value) and zone is None:
+    if datetime.datetime.fold.__get__(value):
         members["fold"] = 1
     return walk.tag("datetime", frame, members)
 
@@ -153,7 +145,8 @@ def day(walk: Walk, value: datetime.date, frame: Frame) -> Any:
 
 def time_of_day(walk: Walk, value: datetime.time, frame: Frame) -> Any:
     """A time in ISO 8601."""
-    return walk.tag("time", frame, {"value": datetime.time.isoformat(value)})
+    fold = {"fold": 1} if datetime.time.fold.__get__(value) else {}
+    return walk.tag("time", frame, {"value": datetime.time.isoformat(value), **fold})
 
 
 def duration(walk: Walk, value: datetime.timedelta, frame: Frame) -> Any:

@@ -20,10 +20,13 @@ from chatsnapshot.limits import Limits
 __all__ = ["DEPTH_TOTAL_MAX", "VALUES_TOTAL_MAX", "Done", "Frame", "Walk"]
 
 DEPTH_TOTAL_MAX = 500
-"""Nesting kept at all (beyond ``depth_max`` inside one ``$json`` string); what lies deeper is cut."""
+"""Levels of JSON kept at all (beyond ``depth_max`` inside one ``$json`` string); what lies deeper is cut."""
 
 VALUES_TOTAL_MAX = 5_000_000
 """Values in one payload; containers beyond that are cut."""
+
+VALUES_REPEATED_MAX = 500_000
+"""Values written again because their container stands in several places; a few objects can stand for 2^40."""
 
 HEAD_CHARS = 1_000
 _INT_DIGITS_BITS = 13_000  # below 4,000 decimal digits: Python refuses to convert above 4,300
@@ -41,7 +44,10 @@ class Done:
 
 
 class Frame:
-    """Where a value stands: the container it goes into, its place there, and the values around it."""
+    """Where a value stands: the container it goes into, its place there, and the values around it.
+
+    ``depth`` is the number of JSON containers around it.
+    """
 
     __slots__ = ("depth", "holder", "parent", "slot", "value")
 
@@ -56,7 +62,18 @@ class Frame:
 class Walk:
     """One encoding: the values still to do, the blobs found, and what room is left."""
 
-    __slots__ = ("blobs", "deepest", "finishers", "limits", "room", "stack", "strict", "text_room")
+    __slots__ = (
+        "blobs",
+        "deepest",
+        "finishers",
+        "limits",
+        "repeats",
+        "room",
+        "seen",
+        "stack",
+        "strict",
+        "text_room",
+    )
 
     def __init__(self, limits: Limits, strict: bool) -> None:
         self.limits = limits
@@ -65,6 +82,8 @@ class Walk:
         self.stack: list[tuple[Any, Any, Any, Frame | None]] = []
         self.finishers: list[Callable[[], None]] = []
         self.room = VALUES_TOTAL_MAX
+        self.repeats = VALUES_REPEATED_MAX
+        self.seen: dict[int, Any] = {}  # containers by id, held so that no other can get the id
         self.text_room = limits.blob_bytes_max
         self.deepest = 0
 
@@ -119,9 +138,21 @@ class Walk:
 
     def items(self, values: Sequence[Any], frame: Frame) -> Any:
         """A JSON array of ``values`` (a list or tuple that is the walk's own)."""
-        self.room -= len(values)
-        if self.room < 0:
+        if self._is_full(len(values), frame):
             return self.cut_count(frame, len(values))
+        return self._fill(values, frame)
+
+    def _is_full(self, count: int, frame: Frame) -> bool:
+        repeated = id(frame.value) in self.seen
+        if count > self.room or (repeated and count > self.repeats):
+            return True
+        self.seen[id(frame.value)] = frame.value
+        self.room -= count
+        if repeated:
+            self.repeats -= count
+        return False
+
+    def _fill(self, values: Sequence[Any], frame: Frame) -> list[Any]:
         out: list[Any] = [None] * len(values)
         pending = []
         for slot, value in enumerate(values):
@@ -143,8 +174,7 @@ class Walk:
 
     def mapping(self, pairs: Sequence[tuple[Any, Any]], frame: Frame) -> dict[str, Any]:
         """A JSON object of ``pairs``; a ``map`` of pairs when a key is no plain string."""
-        self.room -= len(pairs)
-        if self.room < 0:
+        if self._is_full(len(pairs), frame):
             return self.cut_count(frame, len(pairs))
         out: dict[str, Any] = {}
         pending = []
@@ -180,7 +210,13 @@ class Walk:
     def _map(self, pairs: Sequence[tuple[Any, Any]], frame: Frame, key: Any) -> dict[str, Any]:
         if self.strict:
             self.refuse(frame, f"a mapping with a key that is {class_name(type(key))}")
-        return self.tag("map", frame, {"value": [self.items(pair, frame) for pair in pairs]})
+        out = self.tag("map", frame, {})
+        found: list[Any] = []
+        out["value"] = found
+        inner = Frame(frame, pairs, out, "value")
+        for pair in pairs:
+            found.append(self._fill(pair, Frame(inner, pair, found, len(found))))
+        return out
 
     def record(
         self, pairs: Sequence[tuple[Any, Any]], frame: Frame, name: str | None = None
@@ -283,8 +319,12 @@ class Walk:
         digits = str(value) if value.bit_length() < _INT_DIGITS_BITS else hex(value)
         return self.tagged("int", frame, digits)
 
-    def sort_when_done(self, members: list[Any]) -> None:
-        """Bring the members of a set into the one order that does not depend on hashes."""
+    def members(self, name: str, values: list[Any], frame: Frame) -> dict[str, Any]:
+        """A set: its members in the one order that does not depend on hashes."""
+        out = self.tag(name, frame, {})
+        out["value"] = members = self.items(values, Frame(frame, frame.value, out, "value"))
+        if type(members) is not list:
+            return out
 
         def finish() -> None:
             if all(type(member) is int or type(member) is float for member in members):
@@ -293,6 +333,7 @@ class Walk:
                 members.sort(key=msgspec.json.encode)
 
         self.finishers.append(finish)
+        return out
 
 
 def json_path(frame: Frame) -> str:
