@@ -135,5 +135,11 @@ def test_an_odd_payload_is_shown_as_it_is() -> None:
     assert only({}).text == ""
 
 
+def test_a_part_whose_type_is_no_text_is_shown_as_it_is() -> None:
+    assert only({"role": "user", "content": [{"type": ["?"]}]}).text == '{"type": ["?"]}'
+    nested = {"type": "tool_result", "id": "c", "content": [{"type": {}}]}
+    assert only({"role": "user", "content": [nested]}).results[0].result == [{"type": {}}]
+
+
 def test_a_message_that_says_nothing_is_empty_not_odd() -> None:
     assert only({"role": "assistant", "content": None, "refusal": None}).text == ""

@@ -88,6 +88,17 @@ def test_a_first_event_caused_inside_its_own_correlation_is_a_root(history: Any)
     assert run.link == "root"
 
 
+def test_a_correlation_seen_from_its_middle_does_not_hang_by_a_later_cause(history: Any) -> None:
+    other = history.add(S, run="a")
+    history.add(S, run="b")
+    history.add("execution.message", run="b", cause=other)
+    del history.entries[1]
+    assert [(run.run_id, run.link, run.status) for run in list_runs(history)] == [
+        ("a", "root", "unfinished"),
+        ("b", "root", "unknown"),
+    ]
+
+
 def test_a_child_hangs_under_the_run_of_its_parents_correlation_that_holds_the_cause(history: Any) -> None:
     history.add(S, {"run_id": "t1"}, run="chat")
     history.add("execution.run_completed", {"run_id": "t1"}, run="chat")

@@ -46,9 +46,14 @@ SHAPED = st.fixed_dictionaries(
         "error": st.none() | st.text(max_size=4) | st.booleans(),
     },
 )
+KEYS = st.sampled_from(
+    ["type", "text", "content", "role", "parts", "name", "tool", "messages", "message", "function", "usage", "error", "status", "$type", "$blob", "$json", "agent", "user", "sender", "tags", "kind", "task", "question", "interrupt", "run_id", "output"]
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 EVENTS = st.lists(

@@ -151,6 +151,17 @@ def test_an_id_used_again_in_the_next_run_is_another_call(history: Any) -> None:
     assert len(items(history)) == 6
 
 
+def test_an_id_used_again_before_an_answer_goes_with_the_last_call_unless_the_cause_says_otherwise(
+    history: Any,
+) -> None:
+    first = history.add("execution.tool_call", {**CALL, "arguments": 1})
+    history.add("execution.tool_call", {**CALL, "arguments": 2})
+    history.add("execution.tool_call", {**CALL, "arguments": 3})
+    history.add("execution.tool_result", {**RESULT, "result": "last"})
+    history.add("execution.tool_result", {**RESULT, "result": "first"}, cause=first)
+    assert [tool.result for tool in tools(history)] == ["first", None, "last"]
+
+
 def test_a_leftover_of_one_run_is_not_taken_by_the_next(history: Any) -> None:
     history.add("execution.run_started", {"run_id": "1"})
     history.add("execution.tool_call", CALL)

@@ -113,7 +113,7 @@ class _Parts:
             else:
                 self._say(there)
             return
-        kind = part.get("type")
+        kind = part_type(part)
         if kind in _TEXT or (kind is None and isinstance(part.get("text"), str)):
             self._say(text_of(first(part, "content", "text", "refusal")))
         elif kind in _REASONING:
@@ -122,7 +122,7 @@ class _Parts:
             self.calls.append(read_call_part(part))
         elif kind in _RESULT:
             self.results.append(read_result_part(part))
-        elif isinstance(kind, str):
+        elif kind is not None:
             self.media.append(Media(kind, _media_text(kind, part), readable(part)))
         else:
             self._say(text_of(part))
@@ -135,6 +135,12 @@ class _Parts:
     def _say(self, text: str) -> None:
         if text:
             self.text.append(text)
+
+
+def part_type(part: Mapping[str, Any]) -> str | None:
+    """The type of a part; one that is no text counts as none."""
+    kind = part.get("type")
+    return kind if isinstance(kind, str) else None
 
 
 def _media_text(kind: str, part: Mapping[str, Any]) -> str:
@@ -191,9 +197,7 @@ def _flat(value: Any) -> Any:
 
 
 def _is_text(part: Any) -> bool:
-    return (
-        isinstance(part, Mapping) and part.get("type") in _TEXT and set(part) <= {"type", "text", "content"}
-    )
+    return isinstance(part, Mapping) and part_type(part) in _TEXT and set(part) <= {"type", "text", "content"}
 
 
 def looks_like_message(payload: Mapping[str, Any]) -> bool:
