@@ -46,9 +46,11 @@ SHAPED = st.fixed_dictionaries(
         "error": st.none() | st.text(max_size=4) | st.booleans(),
     },
 )
-KEYS = st.sampled_from(
-    ["type", "text", "content", "role", "parts", "name", "tool", "messages", "message", "function", "usage", "error", "status", "$type", "$blob", "$json", "agent", "user", "sender", "tags", "kind", "task", "question", "interrupt", "run_id", "output"]
-)
+WORDS = """
+    type text content role parts name tool messages message function usage error status $type $blob $json agent user
+    sender tags kind task question interrupt run_id output
+"""
+KEYS = st.sampled_from(WORDS.split())
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: (
