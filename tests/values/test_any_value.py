@@ -126,9 +126,7 @@ def repr_equal(left: Any, right: Any) -> bool:
     if type(left) in (list, tuple, collections.deque):
         return len(left) == len(right) and all(map(repr_equal, left, right))
     if type(left) is dict:
-        return list(map(repr, left)) == list(map(repr, right)) and all(
-            map(repr_equal, left.values(), right.values())
-        )
+        return repr_equal([*left], [*right]) and repr_equal([*left.values()], [*right.values()])
     if type(left) in (set, frozenset):
         return bool(left == right)
     if isinstance(left, float | complex):
@@ -250,3 +248,10 @@ def test_the_rule_is_the_same_inside_every_container(kind: Any) -> None:
         collections.deque([kind]),
     ):
         assert alone in encode({"v": holder}).json
+
+
+@pytest.mark.parametrize("digits", [18, 19, 20, 4_000, 6_000])
+def test_an_integer_of_any_size_reads_back(digits: int) -> None:
+    number = 10**digits
+    value = {"n": [number, -number, number - 1], "f": Fraction(number, 3), "r": range(number), number: 1}
+    assert decode(encode(value).json) == value
