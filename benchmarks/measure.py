@@ -47,7 +47,9 @@ def ratio(mine: Result, other: Result) -> float:
     return statistics.median(one / two for one, two in zip(mine.rates, other.rates, strict=True))
 
 
-def row(what: str, mine: Result, other: Result, other_name: str, wanted: float | None, unit: str = "events/s") -> str:
+def row(
+    what: str, mine: Result, other: Result, other_name: str, wanted: float | None, unit: str = "events/s"
+) -> str:
     """One line of the report; says whether the ratio is what we promise."""
     found = ratio(mine, other)
     verdict = "" if wanted is None else ("  ok" if found >= wanted else f"  BELOW {wanted:g}")

@@ -45,7 +45,16 @@ class StraightLine:
             salt = noise[16 * index : 16 * index + 16]
             commitment = commit(salt, body)
             head, tail = header_parts(
-                uuid_text(ids[index]), "execution.message", now, SOURCE, "run-1", None, None, None, commitment, len(body)
+                uuid_text(ids[index]),
+                "execution.message",
+                now,
+                SOURCE,
+                "run-1",
+                None,
+                None,
+                None,
+                commitment,
+                len(body),
             )
             drafts.append((ids[index], body, salt, commitment, head, tail))
         db.execute("BEGIN IMMEDIATE")

@@ -141,6 +141,9 @@ def _parse(text: str) -> datetime:
 # --- ids ---
 
 
+_VARIANT = [bytes([0x80 | byte & 0x3F]) for byte in range(256)]
+
+
 class _Uuid7:
     """Makes UUIDv7 with 12 bits of sub-millisecond time (RFC 9562 §6.2 method 3), strictly rising in a process."""
 
@@ -165,17 +168,13 @@ class _Uuid7:
             pool, used = self.pool, self.used
             for _ in range(count):
                 last = stamp if stamp > last else last + 1
-                tail = int.from_bytes(pool[used : used + 8], "big") >> 2
-                used += 8
+                # 48 bits of milliseconds, the version, 12 bits of fraction; then the variant and 62 random bits.
                 made.append(
-                    (
-                        ((last >> 12) << 80)
-                        | 0x7000_0000_0000_0000_0000
-                        | ((last & 0xFFF) << 64)
-                        | (2 << 62)
-                        | tail
-                    ).to_bytes(16, "big")
+                    ((last >> 12) << 16 | 0x7000 | last & 0xFFF).to_bytes(8, "big")
+                    + _VARIANT[pool[used]]
+                    + pool[used + 1 : used + 8]
                 )
+                used += 8
             self.used = used
             self.last = last
         return made

@@ -89,7 +89,7 @@ class SqliteStore:
         self._closed = False
         if not os.path.exists(path) and (read_only or not create):
             raise NotFound(f"no ledger at {path}; record something there first, or check the path")
-        self._lock = None if read_only else file_lock(path + ".lock")
+        self._lock = None if read_only else file_lock(os.path.realpath(path) + ".lock")
         try:
             self.ledger_id = self._find(create)
         except BaseException:
@@ -210,6 +210,9 @@ class SqliteStore:
         with self._lock:
             try:
                 db = self._connected()
+                if db.in_transaction:  # Ctrl-C came before it could be rolled back
+                    self._roll_back(db)
+                    db = self._connected()
                 db.execute("BEGIN IMMEDIATE")
             except apsw.Error as error:
                 raise mapped(error, self.path) from error
@@ -408,11 +411,21 @@ class SqliteStore:
         """Close the connections and let go of the lock file."""
         if self._closed:
             return
+        self._readers.close()
         if self._lock is None:
             self._closed = True
-        else:
-            with self._lock:
-                self._closed = True
-                self._drop_connection()
-            self._lock.close()
-        self._readers.close()
+            return
+        with self._lock:
+            self._closed = True
+            if self._db is not None:
+                self._empty_log(self._db)
+            self._drop_connection()
+        self._lock.close()
+
+    def _empty_log(self, db: apsw.Connection) -> None:
+        """Bring the log into the file, so that a copy of the file alone is whole; not while others use the ledger."""
+        try:
+            db.set_busy_timeout(0)
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except apsw.Error:
+            pass  # what is in the log is durable there, and the next writer brings it over

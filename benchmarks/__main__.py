@@ -1,0 +1,35 @@
+"""``python -m benchmarks [NAME …]``: all measurements, or some."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import platform
+import tempfile
+
+import apsw
+
+MEASUREMENTS = ("append", "scan", "startup")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(MEASUREMENTS)}")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median is reported")
+    parser.add_argument("--folder", help="where the files are made (default: a temporary folder)")
+    chosen = parser.parse_args()
+    unknown = sorted(set(chosen.names) - set(MEASUREMENTS))
+    if unknown:
+        parser.error(f"there is no measurement {unknown[0]!r}")
+    print(f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, {platform.machine()}")
+    print(
+        f"Medians of {chosen.rounds} interleaved rounds; ± is (largest − smallest) / median; ratios within rounds\n"
+    )
+    for name in chosen.names or MEASUREMENTS:
+        with tempfile.TemporaryDirectory(prefix="chatsnapshot-bench-", dir=chosen.folder) as folder:
+            importlib.import_module(f"benchmarks.{name}").run(folder, chosen.rounds)
+        print()
+
+
+if __name__ == "__main__":
+    main()
