@@ -220,8 +220,14 @@ def test_a_columnar_table_is_kept_by_column(library: str, make: str) -> None:
 
 
 def test_a_class_that_only_claims_to_be_of_a_library_is_an_unknown_object() -> None:
-    class ndarray:
-        pass
+    class Claims:
+        def __repr__(self) -> str:
+            return "mine"
 
-    ndarray.__module__, ndarray.__qualname__ = "numpy", "ndarray"
-    assert decode(encode({"v": ndarray()}).json)["v"]["$type"] == "object"
+    Claims.__module__, Claims.__qualname__ = "numpy", "ndarray"
+    assert decode(encode({"v": Claims()}).json)["v"] == {
+        "$type": "object",
+        "class": "numpy.ndarray",
+        "repr": "mine",
+        "lossy": True,
+    }
