@@ -9,7 +9,7 @@ import tempfile
 
 import apsw
 
-MEASUREMENTS = ("append", "scan", "startup")
+MEASUREMENTS = ("append", "scan", "startup", "concurrent", "growth")
 
 
 def main() -> None:
@@ -17,6 +17,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(MEASUREMENTS)}")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median is reported")
     parser.add_argument("--folder", help="where the files are made (default: a temporary folder)")
+    parser.add_argument(
+        "--large", action="store_true", help="let growth go on to 10^7 events (6 GB, minutes)"
+    )
     chosen = parser.parse_args()
     unknown = sorted(set(chosen.names) - set(MEASUREMENTS))
     if unknown:
@@ -27,7 +30,8 @@ def main() -> None:
     )
     for name in chosen.names or MEASUREMENTS:
         with tempfile.TemporaryDirectory(prefix="chatsnapshot-bench-", dir=chosen.folder) as folder:
-            importlib.import_module(f"benchmarks.{name}").run(folder, chosen.rounds)
+            options = {"large": True} if name == "growth" and chosen.large else {}
+            importlib.import_module(f"benchmarks.{name}").run(folder, chosen.rounds, **options)
         print()
 
 

@@ -27,12 +27,18 @@ class Result(NamedTuple):
         return (max(self.rates) - min(self.rates)) / self.median
 
 
-def interleave(contestants: Mapping[str, Contestant], rounds: int = 5) -> dict[str, Result]:
-    """Let contestants take turns; the order is turned round every other round, so that drift favours nobody."""
+def interleave(
+    contestants: Mapping[str, Contestant], rounds: int = 5, before: Callable[[], object] = lambda: None
+) -> dict[str, Result]:
+    """Let contestants take turns; the order is turned round every other round, so that drift favours nobody.
+
+    ``before`` is done in front of each turn and is not measured.
+    """
     rates: dict[str, list[float]] = {name: [] for name in contestants}
     names = list(contestants)
     for number in range(rounds + 1):
         for name in names if number % 2 else reversed(names):
+            before()
             gc.collect()
             begin = time.perf_counter()
             items = contestants[name]()

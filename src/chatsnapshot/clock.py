@@ -24,6 +24,7 @@ __all__ = [
     "Entropy",
     "foreign_uuid",
     "idempotent_uuid",
+    "new_id",
     "parse_time",
     "time_text",
     "timestamp_text",
@@ -147,37 +148,44 @@ _VARIANT = [bytes([0x80 | byte & 0x3F]) for byte in range(256)]
 class _Uuid7:
     """Makes UUIDv7 with 12 bits of sub-millisecond time (RFC 9562 §6.2 method 3), strictly rising in a process."""
 
-    __slots__ = ("last", "lock", "pool", "used")
+    __slots__ = ("last", "lock", "tails")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.last = 0
-        self.pool = b""
-        self.used = 0
+        self.tails: list[bytes] = []
+
+    def one(self) -> bytes:
+        milliseconds, rest = divmod(time.time_ns(), 1_000_000)
+        now = milliseconds << 12 | rest * 4096 // 1_000_000
+        with self.lock:
+            if now <= self.last:
+                now = self.last + 1
+            self.last = now
+            tail = self.tails.pop() if self.tails else self._refill(512)
+        # 48 bits of milliseconds, the version, 12 bits of fraction; then the variant and 62 random bits.
+        return ((now >> 12) << 16 | 0x7000 | now & 0xFFF).to_bytes(8, "big") + tail
 
     def take(self, count: int) -> list[bytes]:
-        made: list[bytes] = []
+        milliseconds, rest = divmod(time.time_ns(), 1_000_000)
+        now = milliseconds << 12 | rest * 4096 // 1_000_000
         with self.lock:
-            now = time.time_ns()
-            stamp = (now // 1_000_000 << 12) | ((now % 1_000_000) * 4096 // 1_000_000)
-            last = self.last
-            need = 8 * count
-            if len(self.pool) - self.used < need:
-                self.pool = os.urandom(max(need, 2048))
-                self.used = 0
-            pool, used = self.pool, self.used
-            for _ in range(count):
-                last = stamp if stamp > last else last + 1
-                # 48 bits of milliseconds, the version, 12 bits of fraction; then the variant and 62 random bits.
-                made.append(
-                    ((last >> 12) << 16 | 0x7000 | last & 0xFFF).to_bytes(8, "big")
-                    + _VARIANT[pool[used]]
-                    + pool[used + 1 : used + 8]
-                )
-                used += 8
-            self.used = used
-            self.last = last
-        return made
+            first = now if now > self.last else self.last + 1
+            self.last = first + count - 1
+            if len(self.tails) <= count:
+                self._refill(count + 1)
+            tails = self.tails[-count:]
+            del self.tails[-count:]
+        return [
+            ((stamp >> 12) << 16 | 0x7000 | stamp & 0xFFF).to_bytes(8, "big") + tail
+            for stamp, tail in zip(range(first, first + count), tails, strict=True)
+        ]
+
+    def _refill(self, count: int) -> bytes:
+        """Draw random ends, variant bits included; gives one of them."""
+        noise = os.urandom(8 * count)
+        self.tails += [_VARIANT[noise[i]] + noise[i + 1 : i + 8] for i in range(0, 8 * count, 8)]
+        return self.tails.pop()
 
 
 _uuid7 = _Uuid7()
@@ -194,7 +202,12 @@ if hasattr(os, "register_at_fork"):
 
 def uuid7(count: int = 1) -> list[bytes]:
     """Make ``count`` new UUIDv7, each 16 bytes, rising inside this process."""
-    return _uuid7.take(count)
+    return _uuid7.take(count) if count > 0 else []
+
+
+def new_id() -> bytes:
+    """Make one UUIDv7."""
+    return _uuid7.one()
 
 
 def uuid_text(raw: bytes) -> str:

@@ -172,7 +172,7 @@ class EventEnvelope(msgspec.Struct, frozen=True, kw_only=True):
 def check_payload_json(payload: object) -> None:
     """Make sure that stored payload bytes are one JSON object that can be read; else :class:`InvalidEvent`."""
     try:
-        value = _decode(payload)  # type: ignore[arg-type]
+        value = _decode(payload)  # type: ignore[call-overload]
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError, RecursionError) as error:
         raise InvalidEvent(f"the payload of an envelope is no strict JSON: {error}", path="payload") from None
     if not isinstance(value, dict):

@@ -1,7 +1,8 @@
 """Notices that the interpreter begins to shut down, and lets every recorder store what it has accepted.
 
 Threads that are not daemons are joined before ``atexit`` handlers run, so a handler would come too late. One watch thread
-a process joins the main thread instead, which returns exactly when shutdown begins.
+a process joins the main thread instead, and then every other thread that is not a daemon: they are part of a normal
+exit and may record to their end.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 import weakref
 from typing import Protocol
 
-__all__ = ["begun", "start", "watch"]
+__all__ = ["begun", "own", "start", "watch"]
 
 
 class Drainable(Protocol):
@@ -22,6 +23,7 @@ class Drainable(Protocol):
 
 
 _open: weakref.WeakSet[Drainable] = weakref.WeakSet()
+_own: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 _lock = threading.Lock()
 _watch: threading.Thread | None = None
 _main = threading.main_thread()
@@ -33,9 +35,23 @@ def watch(recorder: Drainable) -> None:
         _open.add(recorder)
 
 
+def own(thread: threading.Thread) -> None:
+    """Say that a thread is one of ours: it ends when it is told to, so nobody waits for it here."""
+    _own.add(thread)
+
+
 def begun() -> bool:
-    """Whether the interpreter is shutting down."""
-    return not _main.is_alive()
+    """Whether the interpreter is shutting down: the main thread and all other threads but daemons have ended."""
+    return not _main.is_alive() and not _others()
+
+
+def _others() -> list[threading.Thread]:
+    """Threads that the interpreter waits for at its end, other than the main thread and ours."""
+    return [
+        thread
+        for thread in threading.enumerate()
+        if not thread.daemon and thread is not _main and thread not in _own and thread.is_alive()
+    ]
 
 
 def start() -> None:
@@ -43,12 +59,16 @@ def start() -> None:
     global _watch
     with _lock:
         if _watch is None:
-            _watch = threading.Thread(target=_run, name="chatsnapshot-exit", daemon=False)
-            _watch.start()
+            watching = threading.Thread(target=_run, name="chatsnapshot-exit", daemon=False)
+            _own.add(watching)
+            watching.start()
+            _watch = watching
 
 
 def _run() -> None:
     _main.join()
+    while others := _others():
+        others[0].join()
     with _lock:
         recorders = list(_open)
     for recorder in recorders:

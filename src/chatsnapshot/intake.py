@@ -13,8 +13,8 @@ import msgspec
 from chatsnapshot import jsonvalue
 from chatsnapshot.clock import (
     Clock,
-    Entropy,
     idempotent_uuid,
+    new_id,
     time_text,
     timestamp_text,
     uuid7,
@@ -34,11 +34,17 @@ from chatsnapshot.limits import Limits
 from chatsnapshot.recorder import Pending
 from chatsnapshot.scope import Frame
 from chatsnapshot.stores.base import Draft
-from chatsnapshot.stores.draft import make_draft
+from chatsnapshot.stores.draft import open_draft
 
 __all__ = ["Causelike", "Intake", "attributes_text", "cause_key", "correlation_text", "source_text"]
 
 Causelike = str | uuid.UUID | LedgerEntry | EventEnvelope | Pending
+
+_FILLED = tuple(
+    tuple(name for bit, name in ((1, "causation_id"), (2, "source"), (4, "timestamp")) if number & bit)
+    for number in range(8)
+)
+"""The names of filled-in fields by the sum of their bits."""
 
 _OWN_TYPES = frozenset({"ledger.payload_erased", "ledger.clock_behind"})
 """Facts that verification relies on: only the ledger states them."""
@@ -186,13 +192,11 @@ class Intake:
     def __init__(
         self,
         clock: Clock,
-        entropy: Entropy,
         limits: Limits,
         source: Source | Mapping[str, Any] | None,
         stored_blob: Callable[[bytes], bytes | None],
     ) -> None:
         self.clock = clock
-        self.entropy = entropy
         self.limits = limits
         self._stored_blob = stored_blob
         self._default_source = None if source is None else source_text(source, limits)
@@ -204,7 +208,6 @@ class Intake:
         frame: Frame | None,
         now: str | None,
         spare: list[bytes],
-        salts: list[bytes],
         event_type: str,
         payload: Any = None,
         correlation_id: object = None,
@@ -219,8 +222,8 @@ class Intake:
     ) -> Draft:
         """One draft; raises :class:`InvalidEvent` or :class:`LimitExceeded`.
 
-        ``now`` stands for a missing timestamp (``None``: ask the clock); ``spare`` and ``salts`` are stacks of ready ids
-        and salts of a batch, and what is not used is not missed.
+        ``now`` stands for a missing timestamp (``None``: ask the clock); ``spare`` is a stack of ready ids of a batch, and
+        what is not used is not missed.
         """
         default_source = self._types.get(event_type) if type(event_type) is str else None
         if default_source is None:
@@ -236,21 +239,21 @@ class Intake:
                 "correlation_id is missing; give the id of the conversation, workflow or run, or record inside a scope",
                 path="correlation_id",
             )
-        filled: tuple[str, ...] = ()
+        filled = 0
         cause: bytes | None = None
         if causation_id is not None:
             cause = cause_key(causation_id)
         elif frame is not None and frame.cause is not None:
             cause = frame.cause
-            filled = ("causation_id",)
+            filled = 1
         if source is not None:
             source_json = source_text(source, self.limits)
         else:
             source_json = (frame and frame.source_json) or self._default_source or default_source
-            filled += ("source",)
+            filled |= 2
         if timestamp is None:
             moment = time_text(self.clock()) if now is None else now
-            filled += ("timestamp",)
+            filled |= 4
         else:
             moment = timestamp_text(timestamp)
         fresh = False
@@ -263,10 +266,10 @@ class Intake:
                 correlation, checked_text(idempotency_key, "idempotency_key", self.limits.id_chars_max)
             )
         else:
-            key = spare.pop() if spare else uuid7()[0]
+            key = spare.pop() if spare else new_id()
             fresh = True
         encoded = jsonvalue.encode({} if payload is None else payload, limits=self.limits, strict=strict)
-        return make_draft(
+        return Draft(
             (
                 key,
                 event_type,
@@ -278,9 +281,9 @@ class Intake:
                 None if schema_version is None else _version(schema_version),
                 None if attributes is None else attributes_text(attributes, self.limits),
             ),
-            salts.pop() if salts else self.entropy(16),
+            (None, b"", len(encoded.json)),
             fresh,
-            filled,
+            _FILLED[filled],
             encoded.blobs,
         )
 
@@ -295,8 +298,6 @@ class Intake:
         now = time_text(self.clock())
         spare = uuid7(count)
         spare.reverse()
-        noise = self.entropy(16 * count)
-        salts = [noise[i : i + 16] for i in range(16 * (count - 1), -1, -16)]
         draft = self.draft
         drafts: list[Draft] = []
         for event in events:
@@ -304,7 +305,7 @@ class Intake:
                 if type(event) is EventEnvelope:
                     drafts.append(self.redraft(event))
                 else:
-                    drafts.append(draft(frame, now, spare, salts, **event))  # type: ignore[arg-type]
+                    drafts.append(draft(frame, now, spare, **event))  # type: ignore[arg-type]
             except (InvalidEvent, TypeError) as error:
                 raise _in_batch(error, len(drafts), event) from None
         size = sum([made.sealed[2] for made in drafts])
@@ -323,7 +324,7 @@ class Intake:
                 "record it with record(payload=...)",
             )
         check_payload_json(payload)
-        return make_draft(
+        return open_draft(
             (
                 uuid_bytes(envelope.event_id),
                 _usable_type(envelope.event_type),
@@ -335,7 +336,6 @@ class Intake:
                 _version(envelope.schema_version),
                 attributes_text(_attributes_of(envelope), self.limits),
             ),
-            self.entropy(16),
             False,
             envelope.filled,
             self._blobs_of(envelope) if b"$blob" in payload else (),

@@ -21,7 +21,7 @@ from chatsnapshot.reading import Moment, Reading, Replay, make_query, to_entries
 from chatsnapshot.recorder import FlushReport, Pending, Recorder
 from chatsnapshot.run import Run
 from chatsnapshot.scope import Frame, Scope, current_frame, in_copied_context
-from chatsnapshot.stores.base import Group, Row
+from chatsnapshot.stores.base import Group, Row, Store
 from chatsnapshot.stores.draft import ledger_draft
 from chatsnapshot.stores.open import Location, open_store
 from chatsnapshot.tail import Bell, Tail
@@ -31,6 +31,8 @@ __all__ = ["Ledger", "Opening"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Recordable = EventEnvelope | Mapping[str, Any]
+
+_NO_IDS: list[bytes] = []
 
 _VIEWS = "chatsnapshot.projections.views"
 """Floor 5 computes views; the ledger only hands itself over, by name, when one is asked for."""
@@ -61,9 +63,7 @@ class Ledger:
     def __init__(self, opening: Opening, store: Store | None = None) -> None:
         """``store`` is a store of one's own, opened already, in place of the one that the location names."""
         self._opening = opening
-        self._intake = Intake(
-            opening.clock, opening.entropy, opening.limits, opening.source, self._stored_blob
-        )
+        self._intake = Intake(opening.clock, opening.limits, opening.source, self._stored_blob)
         self._bell = Bell()
         self._closed = False
         self._store = store or open_store(
@@ -75,7 +75,7 @@ class Ledger:
             entropy=opening.entropy,
             limits=opening.limits,
         )
-        self._recorder = Recorder(self._store, opening.limits, self._bell.ring)
+        self._recorder = Recorder(self._store, opening.limits, opening.entropy, self._bell.ring)
         _open.add(self)
 
     # --- facts about it ---
@@ -157,7 +157,7 @@ class Ledger:
         :class:`ReadOnly`, :class:`LedgerClosed`.
         """
         entry: LedgerEntry | Pending = self._record(
-            current_frame(id(self)), event_type, payload, wait=wait, **options
+            current_frame(id(self)), event_type, payload, options, wait
         )
         return entry
 
@@ -165,12 +165,11 @@ class Ledger:
         self,
         frame: Frame | None,
         event_type: str | EventEnvelope,
-        payload: Any = None,
-        *,
-        expected_sequence: int | None = None,
+        payload: Any,
+        options: dict[str, Any],
         wait: bool = True,
-        **options: Any,
     ) -> Any:
+        expected_sequence = options.pop("expected_sequence", None)
         group = self._single(frame, event_type, payload, expected_sequence, options)
         if wait:
             return self._entry(self._recorder.commit(group)[0])
@@ -178,33 +177,30 @@ class Ledger:
             raise InvalidEvent(
                 "expected_sequence needs the answer; it does not go with wait=False", path="expected_sequence"
             )
-        return self._recorder.accept(group, self._entry)[0]
+        return self._recorder.accept(group, self._entry)
 
     async def arecord(
         self,
         event_type: str | EventEnvelope,
         payload: Any = None,
-        *,
-        expected_sequence: int | None = None,
         **options: Any,
     ) -> LedgerEntry:
         """As :meth:`record`, without blocking the event loop; durable when it resolves.
 
         A cancelled call may be stored.
         """
-        return await self._arecord(
-            current_frame(id(self)), event_type, payload, expected_sequence=expected_sequence, **options
-        )
+        expected_sequence = options.pop("expected_sequence", None)
+        group = self._single(current_frame(id(self)), event_type, payload, expected_sequence, options)
+        return self._entry((await self._recorder.acommit(group))[0])
 
     async def _arecord(
         self,
         frame: Frame | None,
         event_type: str | EventEnvelope,
-        payload: Any = None,
-        *,
-        expected_sequence: int | None = None,
-        **options: Any,
+        payload: Any,
+        options: dict[str, Any],
     ) -> LedgerEntry:
+        expected_sequence = options.pop("expected_sequence", None)
         group = self._single(frame, event_type, payload, expected_sequence, options)
         return self._entry((await self._recorder.acommit(group))[0])
 
@@ -234,14 +230,15 @@ class Ledger:
         expected_sequence: int | None,
         options: dict[str, Any],
     ) -> Group:
-        self._check_writable()
+        if self._opening.read_only:
+            self._check_writable()
         if isinstance(event_type, EventEnvelope):
             if payload is not None or options:
                 raise InvalidEvent("an envelope is recorded as it is; give no payload or options beside it")
             draft = self._intake.redraft(event_type)
         else:
-            draft = self._intake.draft(frame, None, [], [], event_type, payload, **options)
-        return Group([draft], _sequence(expected_sequence))
+            draft = self._intake.draft(frame, None, _NO_IDS, event_type, payload, **options)
+        return Group([draft], None if expected_sequence is None else _sequence(expected_sequence))
 
     def _batch(self, events: Iterable[Recordable], expected_sequence: int | None) -> Group:
         self._check_writable()
@@ -258,7 +255,10 @@ class Ledger:
         return None if parts is None else b"".join(parts)
 
     def _entry(self, row: Row) -> LedgerEntry:
-        return to_entries([row], self)[0]
+        payload = row[9]
+        if payload is not None and b"$blob" in payload:
+            return LedgerEntry(*row, self.blob)
+        return LedgerEntry(*row)
 
     def flush(self, timeout: float | None = None) -> FlushReport:
         """Wait until everything accepted with ``wait=False`` is durable; the report names each event that failed.
@@ -507,7 +507,9 @@ class Ledger:
         """Store what was accepted and let go of the store. A second close does nothing."""
         if self._closed:
             return
-        self._recorder.close()
+        self._recorder.close(self._let_go)
+
+    def _let_go(self) -> None:
         self._closed = True
         self._bell.ring()
         self._store.close()

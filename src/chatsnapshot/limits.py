@@ -68,5 +68,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     scan_entries_max: int = 50_000
     """Entries that one filtered page looks at."""
 
+    segment_bytes_max: int = 128 * MIB
+    """Bytes of a JSONL file after which the next segment begins; a single larger commit is kept whole."""
+
 
 DEFAULTS = Limits()

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from chatsnapshot import exiting
-from chatsnapshot.clock import uuid_text
+from chatsnapshot.clock import Entropy, uuid_text
 from chatsnapshot.envelope import EventEnvelope, LedgerEntry, source_of
 from chatsnapshot.errors import CommitUncertain, InvalidEvent, LedgerClosed, LedgerError, LimitExceeded
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores.base import Draft, Group, Outcome, Row, Store
+from chatsnapshot.stores.draft import seal_groups
 
 if TYPE_CHECKING:
     import asyncio
@@ -73,32 +74,53 @@ class FlushReport(msgspec.Struct, frozen=True):
 class _Ticket:
     """One group on its way through the queue."""
 
-    __slots__ = ("_latch", "done", "events", "future", "group", "loop", "outcome", "size", "waited")
+    __slots__ = (
+        "done",
+        "events",
+        "future",
+        "group",
+        "latch",
+        "loop",
+        "outcome",
+        "settled",
+        "size",
+        "waited",
+    )
 
     def __init__(self, group: Group, waited: bool) -> None:
         self.group = group
         self.events = len(group.drafts)
-        self.size = sum([draft.sealed[2] for draft in group.drafts])
+        drafts = group.drafts
+        self.size = drafts[0].sealed[2] if len(drafts) == 1 else sum([draft.sealed[2] for draft in drafts])
         self.outcome: Outcome | None = None
         self.done = False
+        self.settled = False
         self.waited = waited
         self.loop: asyncio.AbstractEventLoop | None = None
         self.future: asyncio.Future[None] | None = None
-        self._latch = threading.Lock()
-        self._latch.acquire()
+        self.latch: threading.Lock | None = None
 
     def wait(self, timeout: float | None) -> bool:
         if self.done:
             return True
-        if not self._latch.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
+        # Either the resolver sees this latch, or this thread sees `done` after setting it.
+        latch = self.latch
+        if latch is None:
+            latch = threading.Lock()
+            latch.acquire()
+            self.latch = latch
+            if self.done:
+                return True
+        if not latch.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
             return False
-        self._latch.release()
+        latch.release()
         return True
 
     def resolve(self, outcome: Outcome) -> None:
         self.outcome = outcome
         self.done = True
-        self._latch.release()
+        if self.latch is not None:
+            self.latch.release()
 
     def rows(self) -> list[Row]:
         if isinstance(self.outcome, list):
@@ -113,15 +135,17 @@ class Pending:
     ``event_id`` is known at once, so that it can be the cause of other events.
     """
 
-    __slots__ = ("_entry", "_index", "_ticket", "event_id")
+    __slots__ = ("_entry", "_key", "_ticket")
 
-    def __init__(
-        self, event_id: str, ticket: _Ticket, index: int, entry: Callable[[Row], LedgerEntry]
-    ) -> None:
-        self.event_id = event_id
+    def __init__(self, ticket: _Ticket, entry: Callable[[Row], LedgerEntry]) -> None:
+        self._key = ticket.group.drafts[0].columns[0]
         self._ticket = ticket
-        self._index = index
         self._entry = entry
+
+    @property
+    def event_id(self) -> str:
+        """The event's id, as text."""
+        return uuid_text(self._key)
 
     def done(self) -> bool:
         """Whether the outcome is known."""
@@ -136,7 +160,7 @@ class Pending:
             raise TimeoutError(
                 f"event {self.event_id} is not durable after {timeout} s; it is still accepted"
             )
-        return self._entry(self._ticket.rows()[self._index])
+        return self._entry(self._ticket.rows()[0])
 
     def __repr__(self) -> str:
         return f"<Pending {self.event_id} {'done' if self.done() else 'accepted'}>"
@@ -145,9 +169,10 @@ class Pending:
 class Recorder:
     """Takes groups of drafts from any thread or event loop and puts them into the store."""
 
-    def __init__(self, store: Store, limits: Limits, committed: Callable[[], None]) -> None:
+    def __init__(self, store: Store, limits: Limits, entropy: Entropy, committed: Callable[[], None]) -> None:
         self._store = store
         self._limits = limits
+        self._entropy = entropy
         self._committed = committed
         self._closed: str | None = None
         self._reset()
@@ -163,9 +188,10 @@ class Recorder:
         self._events = 0
         self._bytes = 0
         self._busy = False
+        self._inline = 0
+        self._afterwards: Callable[[], None] | None = None
+        self._flight: list[_Ticket] = []
         self._writer: threading.Thread | None = None
-        self._accepted = 0
-        self._resolved = 0
         self._stored = 0
         self._failures: deque[Failure] = deque(maxlen=_FAILURES_KEPT)
         self._room_waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
@@ -174,37 +200,54 @@ class Recorder:
 
     def commit(self, group: Group) -> list[Row]:
         """Store a group and give its rows; durable when it returns."""
-        with self._mutex:
-            self._check_open()
-            inline = not self._busy and not self._queue
+        inline = False
+        try:
+            with self._mutex:
+                self._check_open()
+                if not self._busy and not self._queue:
+                    inline = True
+                    self._busy = True
+                    self._inline = threading.get_ident()
             if inline:
-                self._busy = True
+                outcome = self._append([group])[0]
+        finally:
+            if inline:
+                self._busy = False  # before any call, so that Ctrl-C cannot come first
+                self._inline = 0
+                self._hand_on()
+                then, self._afterwards = self._afterwards, None
+                if then is not None:
+                    then()
         if not inline:
             ticket = _Ticket(group, waited=True)
             self._enqueue(ticket)
             ticket.wait(None)
             return ticket.rows()
-        try:
-            outcome = self._append([group])[0]
-        finally:
-            with self._mutex:
-                self._busy = False
-                if self._queue:
-                    self._wake_writer()
-                self._idle.notify_all()
         if isinstance(outcome, list):
             self._committed()
             return outcome
         raise outcome
 
-    def accept(self, group: Group, entry: Callable[[Row], LedgerEntry]) -> list[Pending]:
-        """Queue a group without waiting for the commit; waits only while the queue is full."""
+    def _hand_on(self) -> None:
+        """Wake whoever waited for an inline commit; also when Ctrl-C arrives in here."""
+        interruption: KeyboardInterrupt | None = None
+        while True:
+            try:
+                with self._mutex:
+                    if self._queue:
+                        self._wake_writer()
+                    self._idle.notify_all()
+                break
+            except KeyboardInterrupt as error:
+                interruption = error
+        if interruption is not None:
+            raise interruption
+
+    def accept(self, group: Group, entry: Callable[[Row], LedgerEntry]) -> Pending:
+        """Queue one event without waiting for the commit; waits only while the queue is full."""
         ticket = _Ticket(group, waited=False)
         self._enqueue(ticket)
-        return [
-            Pending(uuid_text(draft.columns[0]), ticket, index, entry)
-            for index, draft in enumerate(group.drafts)
-        ]
+        return Pending(ticket, entry)
 
     async def acommit(self, group: Group) -> list[Row]:
         """Store a group without blocking the event loop; durable when it resolves.
@@ -237,27 +280,45 @@ class Recorder:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._mutex:
-            goal = self._accepted
-            while self._resolved < goal:
+            accepted = [*self._flight, *self._queue]
+            if accepted:
+                self._check_outside()
+            if self._queue and not self._busy:
+                self._wake_writer()
+            # Groups are settled in the order in which they were accepted.
+            while accepted and not accepted[-1].settled:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
-                    raise TimeoutError(f"{goal - self._resolved} groups are not settled after {timeout} s")
+                    waiting = sum(ticket.events for ticket in accepted if not ticket.settled)
+                    raise TimeoutError(
+                        f"{waiting} events are not durable after {timeout} s; they are still accepted"
+                    )
                 self._idle.wait(left)
             report = FlushReport(self._stored, tuple(self._failures))
             self._stored = 0
             self._failures.clear()
             return report
 
-    def close(self, reason: str = "the ledger was closed") -> None:
-        """Take nothing more, store what was accepted, end the writer thread."""
+    def close(self, then: Callable[[], None], reason: str = "the ledger was closed") -> None:
+        """Take nothing more, store what was accepted, end the writer thread, and do ``then``.
+
+        A signal handler that closes in the middle of a ``record()`` of its own thread cannot wait for it: ``then`` is
+        done at the end of that ``record()``.
+        """
         with self._mutex:
             self._shut(reason)
             writer = self._writer
-        if writer is not None and writer is not threading.current_thread():
-            writer.join()
-        with self._mutex:
-            while self._busy:
+            if self._inline == threading.get_ident():
+                self._afterwards = then
+                return
+            while self._busy or self._queue or self._writer is not None:
+                if self._queue and not self._busy:
+                    self._wake_writer()
+                    writer = self._writer
                 self._idle.wait()
+        if writer is not None:
+            writer.join()
+        then()
 
     def shut(self, reason: str) -> None:
         """Take nothing more; the writer drains the queue and ends. Does not wait."""
@@ -279,10 +340,19 @@ class Recorder:
     # --- queue ---
 
     def _check_open(self) -> None:
-        if self._closed is None and exiting.begun():
+        # With a writer there is an exit watch, and that closes the intake.
+        if self._closed is None and self._writer is None and exiting.begun():
             self._closed = "the interpreter is shutting down"
         if self._closed is not None:
             raise LedgerClosed(f"{self._closed}; nothing was recorded, open a ledger again to go on")
+
+    def _check_outside(self) -> None:
+        """Refuse to wait where waiting would never end: inside an inline commit of this very thread."""
+        if self._inline == threading.get_ident():
+            raise LedgerError(
+                "the ledger was used inside record() of the same thread, by a signal handler or a finaliser, where "
+                "nothing can wait; nothing was recorded by this call, use record(wait=False) there"
+            )
 
     def _has_room(self, ticket: _Ticket) -> bool:
         """Whether the group fits; a single group larger than the queue fits an empty one."""
@@ -294,17 +364,20 @@ class Recorder:
     def _enqueue(self, ticket: _Ticket) -> None:
         with self._mutex:
             self._check_open()
-            while not self._has_room(ticket):
-                self._wake_writer()
-                self._space.wait()
-                self._check_open()
+            if ticket.waited:
+                self._check_outside()
+            if self._queue and not self._has_room(ticket):
+                self._check_outside()
+                while not self._has_room(ticket):
+                    self._wake_writer()
+                    self._space.wait()
+                    self._check_open()
             self._push(ticket)
 
     def _push(self, ticket: _Ticket) -> None:
         self._queue.append(ticket)
         self._events += ticket.events
         self._bytes += ticket.size
-        self._accepted += 1
         if not self._busy:
             self._wake_writer()
 
@@ -312,8 +385,10 @@ class Recorder:
         if self._writer is None:
             exiting.start()
             # Not a daemon: the interpreter waits for it at exit, and the exit watch tells it to drain and end.
-            self._writer = threading.Thread(target=self._write, name="chatsnapshot-writer", daemon=False)
-            self._writer.start()
+            writer = threading.Thread(target=self._write, name="chatsnapshot-writer", daemon=False)
+            exiting.own(writer)
+            writer.start()
+            self._writer = writer
         else:
             self._work.notify()
 
@@ -331,8 +406,9 @@ class Recorder:
             taken.append(self._queue.popleft())
             events += ticket.events
             size += ticket.size
-        self._events -= events
-        self._bytes -= size
+        # What Ctrl-C left uncounted is made good whenever the queue is empty.
+        self._events = self._events - events if self._queue else 0
+        self._bytes = self._bytes - size if self._queue else 0
         self._space.notify_all()
         self._tell_room()
         return taken
@@ -354,18 +430,19 @@ class Recorder:
                         return
                     self._work.wait()
                 self._busy = True
-                tickets = self._drain()
+                tickets = self._flight = self._drain()
             outcomes = self._append([ticket.group for ticket in tickets])
+            self._busy = False
+            self._resolve(tickets, outcomes)
             with self._mutex:
-                self._busy = False
                 self._settle(tickets, outcomes)
                 self._idle.notify_all()
-            self._resolve(tickets, outcomes)
             self._committed()
 
     def _append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Append groups; every group gets an outcome, whatever happens (but not for KeyboardInterrupt and the like)."""
         try:
+            seal_groups(groups, self._entropy)
             return self._store.append(groups)
         except CommitUncertain as error:
             return [_uncertain(error, group) for group in groups]
@@ -377,16 +454,19 @@ class Recorder:
         except LedgerError as error:
             return _for_each(error, len(groups))
         except Exception as error:
+            if len(groups) > 1:
+                return [self._append([group])[0] for group in groups]
             _log.exception("the store failed in an unforeseen way")
             wrapped = LedgerError(
                 f"the store failed: {type(error).__name__}: {error}; nothing is known of these events"
             )
             wrapped.__cause__ = error
-            return _for_each(wrapped, len(groups))
+            return [wrapped]
 
     def _settle(self, tickets: Sequence[_Ticket], outcomes: Sequence[Outcome]) -> None:
-        self._resolved += len(tickets)
+        self._flight = []
         for ticket, outcome in zip(tickets, outcomes, strict=False):
+            ticket.settled = True
             if ticket.waited:
                 continue
             if isinstance(outcome, list):
@@ -410,10 +490,16 @@ class Recorder:
 
     def after_fork(self) -> None:
         """In a forked child: what is queued belongs to the parent; the child starts with an empty queue."""
-        left = list(self._queue)
+        left = [*self._flight, *self._queue]
         self._reset()
         for ticket in left:
-            ticket.resolve(LedgerClosed(f"this event was accepted in the parent of process {os.getpid()}"))
+            if not ticket.done:
+                ticket.resolve(
+                    LedgerClosed(
+                        f"this event was accepted before the fork, so the parent of process {os.getpid()} stores it; "
+                        "ask there, or look it up by its id"
+                    )
+                )
 
 
 def _for_each(error: LedgerError, count: int) -> list[Outcome]:

@@ -74,12 +74,12 @@ class Run(Scope):
     # --- entering and leaving ---
 
     def __enter__(self) -> Run:
-        self._begun(self._ledger._record(self._frame, self._start_type, self._payload, **self._options))
+        self._begun(self._ledger._record(self._frame, self._start_type, self._payload, dict(self._options)))
         return self
 
     async def __aenter__(self) -> Run:
         self._begun(
-            await self._ledger._arecord(self._frame, self._start_type, self._payload, **self._options)
+            await self._ledger._arecord(self._frame, self._start_type, self._payload, dict(self._options))
         )
         return self
 
@@ -148,12 +148,12 @@ class Run(Scope):
 
     def _end(self, event_type: str, payload: dict[str, Any]) -> LedgerEntry:
         self._check_running()
-        self.ended = self._ledger._record(self._frame, event_type, self._named(payload))
+        self.ended = self._ledger._record(self._frame, event_type, self._named(payload), {})
         return self.ended
 
     async def _aend(self, event_type: str, payload: dict[str, Any]) -> LedgerEntry:
         self._check_running()
-        self.ended = await self._ledger._arecord(self._frame, event_type, self._named(payload))
+        self.ended = await self._ledger._arecord(self._frame, event_type, self._named(payload), {})
         return self.ended
 
     def _check_running(self) -> None:

@@ -58,11 +58,11 @@ class Scope:
 
     def record(self, event_type: str, payload: Any = None, **options: Any) -> Any:
         """As ``ledger.record``, with what this scope fills in."""
-        return self._ledger._record(self._frame, event_type, payload, **options)
+        return self._ledger._record(self._frame, event_type, payload, options, options.pop("wait", True))
 
     async def arecord(self, event_type: str, payload: Any = None, **options: Any) -> LedgerEntry:
         """As ``ledger.arecord``, with what this scope fills in."""
-        return await self._ledger._arecord(self._frame, event_type, payload, **options)
+        return await self._ledger._arecord(self._frame, event_type, payload, options)
 
     def _enter(self) -> None:
         frame = self._frame._replace(outer=_innermost.get())

@@ -69,25 +69,21 @@ PAYLOAD_BYTES: Final = 15
 Columns = tuple[bytes, str, str, str, str, bytes | None, bytes | None, int | None, str | None]
 
 
-class Draft(msgspec.Struct, frozen=True, gc=False):
-    """An event made ready on the caller's thread: all but position, sequence, recorded_at and leaf.
+class Draft(msgspec.Struct, gc=False):
+    """An event made ready: all but position, sequence, recorded_at and leaf.
 
-    ``columns`` are columns 3 to 11 of a :data:`Row`, ``sealed`` are 13 to 15. The canonical header is
-    ``head + recorded_at + tail``. ``fresh`` says that the id was just made and cannot be known.
+    ``columns`` are columns 3 to 11 of a :data:`Row`. ``fresh`` says that the id was just made and cannot be known. What
+    commits to the event is added by :func:`chatsnapshot.stores.draft.seal` before it comes to a store: ``sealed`` are
+    columns 13 to 15, and the canonical header is ``head + recorded_at + tail``.
     """
 
     columns: Columns
     sealed: tuple[bytes | None, bytes, int]
-    head: bytes
-    tail: bytes
     fresh: bool
     filled: tuple[str, ...] = ()
     blobs: tuple[Blob, ...] = ()
-
-    @property
-    def payload_bytes(self) -> int:
-        """Length of the payload."""
-        return self.sealed[2]
+    head: bytes = b""
+    tail: bytes = b""
 
 
 class Group(msgspec.Struct, frozen=True, gc=False):

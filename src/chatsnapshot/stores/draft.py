@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import msgspec
 
 from chatsnapshot.clock import Clock, Entropy, time_text, uuid7, uuid_text
 from chatsnapshot.integrity import commit, header_parts
 from chatsnapshot.jsonvalue import Blob
-from chatsnapshot.stores.base import Columns, Draft
+from chatsnapshot.stores.base import Columns, Draft, Group
 
-__all__ = ["LEDGER_CORRELATION", "SYSTEM_SOURCE", "ledger_draft", "make_draft"]
+__all__ = [
+    "LEDGER_CORRELATION",
+    "SYSTEM_SOURCE",
+    "ledger_draft",
+    "make_draft",
+    "open_draft",
+    "seal",
+    "seal_groups",
+]
 
 LEDGER_CORRELATION = "ledger"
 """Correlation of the ledger's own facts."""
@@ -19,15 +28,21 @@ LEDGER_CORRELATION = "ledger"
 SYSTEM_SOURCE = '{"origin":"system","runtime":"none"}'
 
 
-def make_draft(
-    columns: Columns, salt: bytes, fresh: bool, filled: tuple[str, ...], blobs: tuple[Blob, ...]
+def open_draft(
+    columns: Columns, fresh: bool, filled: tuple[str, ...] = (), blobs: tuple[Blob, ...] = ()
 ) -> Draft:
-    """Commit to the payload and write the header; every column is in its stored form already."""
-    key, event_type, timestamp, source, correlation, cause, payload, version, attributes = columns
+    """A draft that is still to be sealed; every column is in its stored form already."""
+    return Draft(columns, (None, b"", len(columns[6] or b"")), fresh, filled, blobs)
+
+
+def seal(draft: Draft, salt: bytes) -> None:
+    """Commit to the payload and write the header."""
+    key, event_type, timestamp, source, correlation, cause, payload, version, attributes = draft.columns
     assert payload is not None
     size = len(payload)
     commitment = commit(salt, payload)
-    head, tail = header_parts(
+    draft.sealed = (salt, commitment, size)
+    draft.head, draft.tail = header_parts(
         uuid_text(key),
         event_type,
         timestamp,
@@ -39,7 +54,25 @@ def make_draft(
         commitment,
         size,
     )
-    return Draft(columns, (salt, commitment, size), head, tail, fresh, filled, blobs)
+
+
+def make_draft(
+    columns: Columns, salt: bytes, fresh: bool, filled: tuple[str, ...], blobs: tuple[Blob, ...]
+) -> Draft:
+    """A sealed draft."""
+    draft = open_draft(columns, fresh, filled, blobs)
+    seal(draft, salt)
+    return draft
+
+
+def seal_groups(groups: Sequence[Group], entropy: Entropy) -> None:
+    """Seal what is not sealed yet, in order, each with 16 bytes of its own."""
+    waiting = [draft for group in groups for draft in group.drafts if not draft.head]
+    noise = entropy(16 * len(waiting))
+    start = 0
+    for draft in waiting:
+        seal(draft, noise[start : start + 16])
+        start += 16
 
 
 def ledger_draft(

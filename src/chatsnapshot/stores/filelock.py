@@ -26,25 +26,30 @@ class FileLock:
     def __init__(self, path: str) -> None:
         self.path = path
         self.users = 0
-        self._thread = threading.Lock()
+        # Re-entrant, so that what Ctrl-C left held is taken over by the next call of the same thread.
+        self._thread = threading.RLock()
+        self._held = False
         self._descriptor = -1
 
     def __enter__(self) -> FileLock:
-        self._thread.acquire()
         try:
+            self._thread.acquire()
+            if self._held:
+                self._thread.release()  # one level of the two is the one that was left
+            self._held = True
             if self._descriptor < 0:
                 self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             if fcntl is not None:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
         except OSError as error:
-            self._thread.release()
+            self._abandon()
             reason = errno.errorcode.get(error.errno or 0, "?")
             raise StoreUnavailable(
                 f"the lock file {self.path} cannot be taken ({reason}: {error.strerror}); "
                 "check that the folder is writable, or open the ledger with read_only=True"
             ) from error
         except BaseException:
-            self._thread.release()
+            self._abandon()
             raise
         return self
 
@@ -53,7 +58,23 @@ class FileLock:
             if fcntl is not None:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
         finally:
+            self._held = False
             self._thread.release()
+
+    def _abandon(self) -> None:
+        """Let go of whatever of the two locks this thread has."""
+        if not self._thread.acquire(blocking=False):
+            return  # another thread has them
+        try:
+            self._held = False
+            if fcntl is not None and self._descriptor >= 0:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
+        finally:
+            self._thread.release()
+            try:
+                self._thread.release()
+            except RuntimeError:
+                pass  # it was not held before
 
     def close(self) -> None:
         """One user fewer; the last one closes the descriptor."""
@@ -61,15 +82,17 @@ class FileLock:
             self.users -= 1
             if self.users > 0:
                 return
-            _locks.pop(self.path, None)
-        with self._thread:
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-                self._descriptor = -1
+            if _locks.get(self.path) is self:
+                del _locks[self.path]
+            # Inside the registry's lock: closing would drop the record lock of a successor on the same path.
+            descriptor, self._descriptor = self._descriptor, -1
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def after_fork(self) -> None:
         """In a forked child: a new thread lock and, at the next use, a descriptor of its own."""
-        self._thread = threading.Lock()
+        self._thread = threading.RLock()
+        self._held = False
         if self._descriptor >= 0:
             os.close(self._descriptor)  # the parent's record lock is not touched by this
             self._descriptor = -1

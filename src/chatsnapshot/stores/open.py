@@ -104,11 +104,26 @@ def open_store(
         from chatsnapshot.stores.memory import MemoryStore
 
         return MemoryStore(location.url, clock=clock, entropy=entropy, limits=limits)
-    if location.kind == "jsonl":
-        raise LedgerError("JSONL ledgers are not part of this version yet; use a path such as runs.db")
     folder = os.path.dirname(location.path)
     if create and not read_only and not os.path.isdir(folder):
         raise NotFound(f"the folder {folder} does not exist; create it first")
+    if location.kind == "jsonl":
+        if location.ledger != "main":
+            raise LedgerError(
+                f"a JSONL file keeps one ledger, so {location.url} names none; give each ledger a path of its own"
+            )
+        from chatsnapshot.stores.jsonl import JsonlStore
+
+        return JsonlStore(
+            location.url,
+            location.path,
+            create=create,
+            read_only=read_only,
+            durability=durability,
+            clock=clock,
+            entropy=entropy,
+            limits=limits,
+        )
     from chatsnapshot.stores.sqlite import SqliteStore
 
     return SqliteStore(
