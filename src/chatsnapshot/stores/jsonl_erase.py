@@ -1,0 +1,72 @@
+"""Overwrites the payloads of a JSONL ledger that a record names, in place, so that every line stays a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from chatsnapshot.stores.jsonl_blobs import BlobFolder
+from chatsnapshot.stores.jsonl_file import FileIO
+from chatsnapshot.stores.jsonl_follow import At
+from chatsnapshot.stores.jsonl_index import JsonlIndex, transaction
+from chatsnapshot.stores.jsonl_lines import BadLine, blanks
+from chatsnapshot.stores.jsonl_segments import Segments
+
+__all__ = ["remove_payloads"]
+
+
+class _Step(NamedTuple):
+    """What is overwritten in one segment: salts, which are durable before the rest begins, and the rest."""
+
+    salts: list[tuple[int, bytes]]
+    others: list[tuple[int, bytes]]
+
+
+def remove_payloads(index: JsonlIndex, segments: Segments, files: FileIO, blobs: BlobFolder, at: At) -> At:
+    """Finish every erasure that is recorded; gives the state after it. Nothing happens when none is open.
+
+    It can be repeated: what is gone already is left alone. Blobs go with their last user. Raises ``OSError``.
+    """
+    positions = index.erasing()
+    if not positions:
+        return at
+    work: dict[int, _Step] = {}
+    places = [place for one in positions for place in index.places(one - 1, one, 1)]
+    for place, line in segments.fetch(places):
+        if b'"event_type":"ledger.' in line and b'"correlation_id":"ledger"' in line:
+            continue  # the ledger's own records stay
+        try:
+            todo = blanks(line)
+        except BadLine:
+            continue
+        step = work.setdefault(place.segment, _Step([], []))
+        for offset, data, is_salt in todo:
+            (step.salts if is_salt else step.others).append((place.offset + offset, data))
+    for number, step in work.items():
+        _overwrite(files, segments.path(number), step)
+    with transaction(index.db):
+        blobs.remove(index.erased(positions))
+        for number in work:
+            stamp = segments.stamp(number)
+            assert stamp is not None
+            if number == at.segment:
+                at = at._replace(stamp=stamp)
+            else:
+                index.restamp(number, stamp)
+        index.set_head(at.ledger_id, at.head, at.segment, at.stamp)
+    return at
+
+
+def _overwrite(files: FileIO, path: str, work: Sequence[Sequence[tuple[int, bytes]]]) -> None:
+    """Each step is durable before the next begins."""
+    descriptor = files.open_to_change(path)
+    try:
+        for step in work:
+            for offset, data in step:
+                while data:
+                    done = files.overwrite(descriptor, data, offset)
+                    offset, data = offset + done, data[done:]
+            if step:
+                files.sync(descriptor)
+    finally:
+        files.close(descriptor)
