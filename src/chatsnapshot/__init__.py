@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 _HOME = {
     "open": "chatsnapshot.opening",
     "Ledger": "chatsnapshot.ledger",
-    "Pending": "chatsnapshot.recorder",
+    "Pending": "chatsnapshot.pending",
     "EventEnvelope": "chatsnapshot.envelope",
     "LedgerEntry": "chatsnapshot.envelope",
     "Source": "chatsnapshot.envelope",
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
     from chatsnapshot.limits import Limits
     from chatsnapshot.opening import open
-    from chatsnapshot.recorder import Pending
+    from chatsnapshot.pending import Pending
 
 
 def __getattr__(name: str) -> Any:

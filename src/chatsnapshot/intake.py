@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
@@ -21,24 +19,27 @@ from chatsnapshot.clock import (
     uuid_bytes,
 )
 from chatsnapshot.envelope import (
-    ORIGINS,
     EventEnvelope,
-    LedgerEntry,
     Source,
     check_event_type,
     check_payload_json,
 )
 from chatsnapshot.errors import InvalidEvent, LimitExceeded
-from chatsnapshot.integrity import canonical_json
+from chatsnapshot.fields import (
+    Causelike,
+    attributes_text,
+    cause_key,
+    checked_text,
+    correlation_text,
+    source_text,
+)
 from chatsnapshot.limits import Limits
-from chatsnapshot.recorder import Pending
 from chatsnapshot.scope import Frame
 from chatsnapshot.stores.base import Draft
 from chatsnapshot.stores.draft import open_draft
 
-__all__ = ["Causelike", "Intake", "attributes_text", "cause_key", "correlation_text", "source_text"]
+__all__ = ["Intake"]
 
-Causelike = str | uuid.UUID | LedgerEntry | EventEnvelope | Pending
 
 _FILLED = tuple(
     tuple(name for bit, name in ((1, "causation_id"), (2, "source"), (4, "timestamp")) if number & bit)
@@ -51,139 +52,6 @@ _OWN_TYPES = frozenset({"ledger.payload_erased", "ledger.clock_behind"})
 
 _ORIGIN_BY_DOMAIN = {"execution": "agent", "ui": "ui", "integration": "integration"}
 _KEPT = 8_192
-_UNIT_LIMITS = Limits()
-
-
-def checked_text(value: object, what: str, chars_max: int) -> str:
-    """An id or name: text of 1 to ``chars_max`` characters, NFC, without control characters; int and UUID as text."""
-    if isinstance(value, str):
-        text = str.__str__(value) if type(value) is not str else value
-    elif isinstance(value, uuid.UUID) or (isinstance(value, int) and not isinstance(value, bool)):
-        text = hex(value) if isinstance(value, int) and value.bit_length() > 4_096 else str(value)
-    else:
-        raise InvalidEvent(f"{what} must be text, an int or a UUID, not {type(value).__name__}", path=what)
-    if not text:
-        raise InvalidEvent(f"{what} is empty; give 1 to {chars_max} characters", path=what)
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise InvalidEvent(f"{what} {text!r:.80} has a lone surrogate; replace it", path=what) from None
-        text = unicodedata.normalize("NFC", text)
-    if len(text) > chars_max:
-        raise InvalidEvent(
-            f"{what} has {len(text)} characters, and id_chars_max is {chars_max}; shorten it or hash it",
-            path=what,
-        )
-    if not text.isprintable() and any(unicodedata.category(char) == "Cc" for char in text):
-        raise InvalidEvent(f"{what} {text!r:.80} has a control character; take it out", path=what)
-    return text
-
-
-def correlation_text(value: object, limits: Limits = _UNIT_LIMITS) -> str:
-    """A correlation id as it is stored."""
-    return checked_text(value, "correlation_id", limits.id_chars_max)
-
-
-def cause_key(cause: object) -> bytes | None:
-    """The 16 bytes of a cause given as text, UUID, entry, envelope or ``Pending``."""
-    if cause is None:
-        return None
-    if isinstance(cause, LedgerEntry):
-        return cause.event_key
-    if isinstance(cause, (EventEnvelope, Pending)):
-        return uuid_bytes(cause.event_id, "causation_id")
-    return uuid_bytes(cause, "causation_id")
-
-
-def source_text(source: object, limits: Limits = _UNIT_LIMITS) -> str:
-    """A source (``Source`` or mapping) as canonical JSON."""
-    if isinstance(source, Source):
-        parts: Mapping[str, Any] = source.to_dict()
-    elif isinstance(source, Mapping):
-        parts = source
-    else:
-        raise InvalidEvent(
-            f"source must be a Source or a mapping, not {type(source).__name__}", path="source"
-        )
-    unknown = sorted(str(key) for key in parts if key not in ("origin", "runtime", "name"))
-    if unknown:
-        raise InvalidEvent(
-            f"source has an unknown key {unknown[0]!r}; origin, runtime and name are known", path="source"
-        )
-    origin = parts.get("origin")
-    if origin not in ORIGINS:
-        raise InvalidEvent(
-            f"source.origin is one of {', '.join(ORIGINS)}, not {origin!r:.80}", path="source.origin"
-        )
-    made = {
-        "origin": origin,
-        "runtime": checked_text(parts.get("runtime") or "none", "source.runtime", limits.id_chars_max),
-    }
-    if parts.get("name") is not None:
-        made["name"] = checked_text(parts["name"], "source.name", limits.id_chars_max)
-    return canonical_json(made).decode()
-
-
-def attributes_text(attributes: object, limits: Limits = _UNIT_LIMITS) -> str | None:
-    """Attributes as canonical JSON, ``None`` when there are none.
-
-    Keys read ``[a-z][a-z0-9_.]{0,63}``; values are text, bool, int within ±(2^53-1) or lists of text. Any other value
-    becomes text.
-    """
-    if attributes is None:
-        return None
-    if not isinstance(attributes, Mapping):
-        raise InvalidEvent(
-            f"attributes must be a mapping, not {type(attributes).__name__}", path="attributes"
-        )
-    made: dict[str, object] = {}
-    for key, value in attributes.items():
-        if not isinstance(key, str) or not _attribute_key(key):
-            raise InvalidEvent(
-                f"attribute {key!r:.80} must read [a-z][a-z0-9_.]{{0,63}}; put other data into the payload",
-                path="attributes",
-            )
-        if value is not None:
-            made[key] = _attribute_value(value)
-    if not made:
-        return None
-    text = canonical_json(made)
-    if len(text) > limits.attributes_bytes_max:
-        raise LimitExceeded(
-            "attributes_bytes_max", limits.attributes_bytes_max, len(text), "put large data into the payload"
-        )
-    return text.decode()
-
-
-def _attribute_key(key: str) -> bool:
-    return 0 < len(key) <= 64 and key[0] in _LETTERS and all(char in _KEY_CHARS for char in key)
-
-
-_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
-_KEY_CHARS = _LETTERS | frozenset("0123456789_.")
-_INT_MAX = 2**53 - 1
-
-
-def _attribute_value(value: object) -> object:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int) and -_INT_MAX <= value <= _INT_MAX:
-        return int(value)
-    if isinstance(value, (list, tuple, set, frozenset)):
-        items = [_attribute_text(item) for item in value]
-        return sorted(items) if isinstance(value, (set, frozenset)) else items
-    return _attribute_text(value)
-
-
-def _attribute_text(value: object) -> str:
-    if isinstance(value, (LedgerEntry, EventEnvelope, Pending)):
-        return value.event_id
-    try:
-        text = value if isinstance(value, str) else str(value)
-    except Exception:
-        text = f"<{type(value).__name__}>"
-    return text.encode("utf-8", "replace").decode()
 
 
 class Intake:
@@ -222,8 +90,8 @@ class Intake:
     ) -> Draft:
         """One draft; raises :class:`InvalidEvent` or :class:`LimitExceeded`.
 
-        ``now`` stands for a missing timestamp (``None``: ask the clock); ``spare`` is a stack of ready ids of a batch, and
-        what is not used is not missed.
+        ``now`` stands for a missing timestamp (``None``: ask the clock); ``spare`` is a stack of ready ids of a batch,
+        and what is not used is not missed.
         """
         default_source = self._types.get(event_type) if type(event_type) is str else None
         if default_source is None:

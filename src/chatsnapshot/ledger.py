@@ -15,10 +15,12 @@ import msgspec
 from chatsnapshot.clock import Clock, Entropy, uuid7, uuid_bytes, uuid_text
 from chatsnapshot.envelope import EventEnvelope, LedgerEntry, Source
 from chatsnapshot.errors import InvalidEvent, LedgerError, NotFound, ReadOnly
-from chatsnapshot.intake import Causelike, Intake, cause_key, correlation_text, source_text
+from chatsnapshot.fields import Causelike, cause_key, correlation_text, source_text
+from chatsnapshot.intake import Intake
 from chatsnapshot.limits import Limits
+from chatsnapshot.pending import FlushReport, Pending
 from chatsnapshot.reading import Moment, Reading, Replay, make_query, to_entries
-from chatsnapshot.recorder import FlushReport, Pending, Recorder
+from chatsnapshot.recorder import Recorder
 from chatsnapshot.run import Run
 from chatsnapshot.scope import Frame, Scope, current_frame, in_copied_context
 from chatsnapshot.stores.base import Group, Row, Store

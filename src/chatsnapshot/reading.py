@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from chatsnapshot.clock import timestamp_text
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import Corrupt, InvalidEvent, NotFound
-from chatsnapshot.intake import Causelike, cause_key, correlation_text
+from chatsnapshot.fields import Causelike, cause_key, correlation_text
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores.base import Page, Query, Row, Store
 

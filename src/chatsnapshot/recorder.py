@@ -15,155 +15,22 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from chatsnapshot import exiting
-from chatsnapshot.clock import Entropy, uuid_text
-from chatsnapshot.envelope import EventEnvelope, LedgerEntry, source_of
+from chatsnapshot.clock import Entropy
+from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import CommitUncertain, InvalidEvent, LedgerClosed, LedgerError, LimitExceeded
 from chatsnapshot.limits import Limits
-from chatsnapshot.stores.base import Draft, Group, Outcome, Row, Store
+from chatsnapshot.pending import Failure, FlushReport, Pending, Ticket, envelope_of
+from chatsnapshot.stores.base import Group, Outcome, Row, Store
 from chatsnapshot.stores.draft import seal_groups
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Failure", "FlushReport", "Pending", "Recorder", "envelope_of"]
+__all__ = ["Recorder"]
 
 _log = logging.getLogger("chatsnapshot")
 _FAILURES_KEPT = 10_000
-
-
-def envelope_of(draft: Draft) -> EventEnvelope:
-    """The complete envelope of a draft, ready to be recorded again."""
-    event_id, event_type, timestamp, source, correlation, cause, payload, version, attributes = draft.columns
-    return EventEnvelope(
-        event_id=uuid_text(event_id),
-        event_type=event_type,
-        timestamp=timestamp,
-        source=source_of(source),
-        correlation_id=correlation,
-        causation_id=None if cause is None else uuid_text(cause),
-        payload_json=payload or b"{}",
-        schema_version=version or 1,
-        attributes_json=attributes,
-        filled=draft.filled,
-        blobs=draft.blobs,
-    )
-
-
-class Failure(msgspec.Struct, frozen=True):
-    """An accepted event that could not be stored, and why."""
-
-    event: EventEnvelope
-    error: Exception
-
-
-class FlushReport(msgspec.Struct, frozen=True):
-    """What became of the events accepted with ``wait=False`` since the last flush."""
-
-    stored: int
-    failures: tuple[Failure, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether every one is stored."""
-        return not self.failures
-
-
-class _Ticket:
-    """One group on its way through the queue."""
-
-    __slots__ = (
-        "done",
-        "events",
-        "future",
-        "group",
-        "latch",
-        "loop",
-        "outcome",
-        "settled",
-        "size",
-        "waited",
-    )
-
-    def __init__(self, group: Group, waited: bool) -> None:
-        self.group = group
-        self.events = len(group.drafts)
-        drafts = group.drafts
-        self.size = drafts[0].sealed[2] if len(drafts) == 1 else sum([draft.sealed[2] for draft in drafts])
-        self.outcome: Outcome | None = None
-        self.done = False
-        self.settled = False
-        self.waited = waited
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.future: asyncio.Future[None] | None = None
-        self.latch: threading.Lock | None = None
-
-    def wait(self, timeout: float | None) -> bool:
-        if self.done:
-            return True
-        # Either the resolver sees this latch, or this thread sees `done` after setting it.
-        latch = self.latch
-        if latch is None:
-            latch = threading.Lock()
-            latch.acquire()
-            self.latch = latch
-            if self.done:
-                return True
-        if not latch.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
-            return False
-        latch.release()
-        return True
-
-    def resolve(self, outcome: Outcome) -> None:
-        self.outcome = outcome
-        self.done = True
-        if self.latch is not None:
-            self.latch.release()
-
-    def rows(self) -> list[Row]:
-        if isinstance(self.outcome, list):
-            return self.outcome
-        assert self.outcome is not None
-        raise self.outcome
-
-
-class Pending:
-    """An event that was accepted and is not yet acknowledged.
-
-    ``event_id`` is known at once, so that it can be the cause of other events.
-    """
-
-    __slots__ = ("_entry", "_key", "_ticket")
-
-    def __init__(self, ticket: _Ticket, entry: Callable[[Row], LedgerEntry]) -> None:
-        self._key = ticket.group.drafts[0].columns[0]
-        self._ticket = ticket
-        self._entry = entry
-
-    @property
-    def event_id(self) -> str:
-        """The event's id, as text."""
-        return uuid_text(self._key)
-
-    def done(self) -> bool:
-        """Whether the outcome is known."""
-        return self._ticket.done
-
-    def result(self, timeout: float | None = None) -> LedgerEntry:
-        """Wait until the event is durable and give its entry.
-
-        Raises what kept it from being stored, or ``TimeoutError`` after ``timeout`` seconds (it is still accepted).
-        """
-        if not self._ticket.wait(timeout):
-            raise TimeoutError(
-                f"event {self.event_id} is not durable after {timeout} s; it is still accepted"
-            )
-        return self._entry(self._ticket.rows()[0])
-
-    def __repr__(self) -> str:
-        return f"<Pending {self.event_id} {'done' if self.done() else 'accepted'}>"
 
 
 class Recorder:
@@ -184,13 +51,13 @@ class Recorder:
         self._work = threading.Condition(self._mutex)
         self._space = threading.Condition(self._mutex)
         self._idle = threading.Condition(self._mutex)
-        self._queue: deque[_Ticket] = deque()
+        self._queue: deque[Ticket] = deque()
         self._events = 0
         self._bytes = 0
         self._busy = False
         self._inline = 0
         self._afterwards: Callable[[], None] | None = None
-        self._flight: list[_Ticket] = []
+        self._flight: list[Ticket] = []
         self._writer: threading.Thread | None = None
         self._stored = 0
         self._failures: deque[Failure] = deque(maxlen=_FAILURES_KEPT)
@@ -219,7 +86,7 @@ class Recorder:
                 if then is not None:
                     then()
         if not inline:
-            ticket = _Ticket(group, waited=True)
+            ticket = Ticket(group, waited=True)
             self._enqueue(ticket)
             ticket.wait(None)
             return ticket.rows()
@@ -245,7 +112,7 @@ class Recorder:
 
     def accept(self, group: Group, entry: Callable[[Row], LedgerEntry]) -> Pending:
         """Queue one event without waiting for the commit; waits only while the queue is full."""
-        ticket = _Ticket(group, waited=False)
+        ticket = Ticket(group, waited=False)
         self._enqueue(ticket)
         return Pending(ticket, entry)
 
@@ -257,7 +124,7 @@ class Recorder:
         import asyncio
 
         loop = asyncio.get_running_loop()
-        ticket = _Ticket(group, waited=True)
+        ticket = Ticket(group, waited=True)
         ticket.loop = loop
         ticket.future = loop.create_future()
         while True:
@@ -354,14 +221,14 @@ class Recorder:
                 "nothing can wait; nothing was recorded by this call, use record(wait=False) there"
             )
 
-    def _has_room(self, ticket: _Ticket) -> bool:
+    def _has_room(self, ticket: Ticket) -> bool:
         """Whether the group fits; a single group larger than the queue fits an empty one."""
         return not self._queue or (
             self._events + ticket.events <= self._limits.queue_events_max
             and self._bytes + ticket.size <= self._limits.queue_bytes_max
         )
 
-    def _enqueue(self, ticket: _Ticket) -> None:
+    def _enqueue(self, ticket: Ticket) -> None:
         with self._mutex:
             self._check_open()
             if ticket.waited:
@@ -374,7 +241,7 @@ class Recorder:
                     self._check_open()
             self._push(ticket)
 
-    def _push(self, ticket: _Ticket) -> None:
+    def _push(self, ticket: Ticket) -> None:
         self._queue.append(ticket)
         self._events += ticket.events
         self._bytes += ticket.size
@@ -392,10 +259,10 @@ class Recorder:
         else:
             self._work.notify()
 
-    def _drain(self) -> list[_Ticket]:
+    def _drain(self) -> list[Ticket]:
         """The next groups for one commit."""
         events = size = 0
-        taken: list[_Ticket] = []
+        taken: list[Ticket] = []
         limit = min(self._limits.group_events_max, self._store.traits.group_events_max)
         while self._queue:
             ticket = self._queue[0]
@@ -463,7 +330,7 @@ class Recorder:
             wrapped.__cause__ = error
             return [wrapped]
 
-    def _settle(self, tickets: Sequence[_Ticket], outcomes: Sequence[Outcome]) -> None:
+    def _settle(self, tickets: Sequence[Ticket], outcomes: Sequence[Outcome]) -> None:
         self._flight = []
         for ticket, outcome in zip(tickets, outcomes, strict=False):
             ticket.settled = True
@@ -476,7 +343,7 @@ class Recorder:
                 _log.error("an accepted event could not be stored (flush() tells which): %s", outcome)
             self._failures.extend(Failure(envelope_of(draft), outcome) for draft in ticket.group.drafts)
 
-    def _resolve(self, tickets: Sequence[_Ticket], outcomes: Sequence[Outcome]) -> None:
+    def _resolve(self, tickets: Sequence[Ticket], outcomes: Sequence[Outcome]) -> None:
         """Tell the callers; those of one event loop with one callback."""
         loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         for ticket, outcome in zip(tickets, outcomes, strict=False):

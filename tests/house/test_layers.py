@@ -15,7 +15,21 @@ FLOORS = {
     **dict.fromkeys(["integrity"], 2),
     **dict.fromkeys(["stores"], 3),
     **dict.fromkeys(
-        ["opening", "recorder", "exiting", "intake", "ledger", "scope", "run", "tail", "reading", "verify"], 4
+        [
+            "opening",
+            "recorder",
+            "pending",
+            "exiting",
+            "fields",
+            "intake",
+            "ledger",
+            "scope",
+            "run",
+            "tail",
+            "reading",
+            "verify",
+        ],
+        4,
     ),
     **dict.fromkeys(["projections"], 5),
     **dict.fromkeys(["adapters", "importers", "ingest", "exporters"], 6),
