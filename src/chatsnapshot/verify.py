@@ -8,59 +8,40 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.errors import Corrupt, LedgerError
-from chatsnapshot.integrity import Tree, commit, encode_frontier, is_canonical_object, leaf_hash
+from chatsnapshot.integrity import (
+    Tree,
+    commit,
+    encode_frontier,
+    is_canonical_object,
+    leaf_hash,
+    stored_header,
+)
 from chatsnapshot.jsonvalue import blob_digests
 from chatsnapshot.limits import Limits
-from chatsnapshot.stores.base import Query, Row, Store
+from chatsnapshot.report import Problem, Report, noted_facts, unproven_facts
+from chatsnapshot.stores.base import Finding, Query, Row, Store
 from chatsnapshot.stores.imports import row_header
 
 __all__ = ["Problem", "Report", "verify"]
 
 _PROBLEMS_MAX = 1_000
 _TEXTS_KEPT = 4_096
+_IDS_KEPT = 2_000_000
+"""Ids held in memory (about 100 bytes each); beyond, causes are looked up and the store's index answers for ids."""
+
+_READ_TYPES = frozenset({"ledger.payload_erased", "execution.tool_call", "execution.tool_result"})
+"""Types whose payloads are read."""
+
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """One thing that is not as it must be; ``position`` is ``None`` when it concerns the whole."""
-
-    position: int | None
-    what: str
-    expected: str
-    found: str
-    code: int = 3
-    """Exit code of ``chatsnapshot verify``: 3 corrupt, 4 truncated, 7 payload missing without record."""
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``verify`` found.
-
-    ``level`` is "A1", "A0" or "" (not even the rows are sound, or nothing to verify). ``unproven`` says what no check of
-    this level can prove. ``notes`` are no faults: dangling causes, tool calls without result, erased payloads.
-    """
-
-    ok: bool
-    level: str
-    head: int
-    root: str
-    entries: int
-    payload_bytes: int
-    erased: int
-    blobs: int
-    problems: tuple[Problem, ...] = ()
-    problem_count: int = 0
-    unproven: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    dangling_causes: tuple[int, ...] = ()
-    open_tool_calls: tuple[int, ...] = ()
-    summary: str = ""
 
 
 class _Examination:
@@ -108,7 +89,60 @@ class _Examination:
         self.hashes_sound = False
         self.problem(position, what, expected, found, code)
 
-    # --- one row ---
+    # --- rows ---
+
+    def page(self, rows: Sequence[Row], after: int) -> int:
+        """Check rows in order; gives the last position.
+
+        What is sound and ordinary, as nearly every row is, is seen to be so in one pass; all else goes through
+        :meth:`row`, which asks the same questions one by one and names what is wrong.
+        """
+        leaves: list[bytes] = []
+        texts, ids, sha, last_of = self.texts, self.ids, sha256, self.sequences.get
+        sequences, add_id, add_leaf, many = self.sequences, ids.add, leaves.append, self.entries >= _IDS_KEPT
+        for row in rows:
+            (
+                position, sequence, recorded_at, event_id, event_type, timestamp, source, correlation,
+                cause, payload, version, attributes, leaf, salt, commitment, size,
+            ) = row  # fmt: skip
+            if (
+                position == after + 1
+                and recorded_at == self.recorded_at
+                and last_of(correlation, 0) + 1 == sequence
+                and payload is not None
+                and len(payload) == size
+                and salt is not None
+                and len(salt) == 16
+                and sha(b"\x02" + salt + payload).digest() == commitment
+                and event_type not in _READ_TYPES
+                and source in texts
+                and (attributes is None or attributes in texts)
+                and b"$blob" not in payload
+                and event_id not in ids
+                and (cause is None or cause in ids)
+                and sha(
+                    b"\x00"
+                    + stored_header(
+                        event_id, event_type, timestamp, source, correlation, cause, version, attributes,
+                        commitment, size, recorded_at,
+                    )
+                ).digest()
+                == leaf
+            ):  # fmt: skip
+                after = position
+                sequences[correlation] = sequence
+                if not many:
+                    add_id(event_id)
+                self.payload_bytes += size
+                self.entries += 1
+                add_leaf(leaf)
+                continue
+            if position != after + 1:
+                self.row_fault(after + 1, "positions are missing", after + 1, position, 4)
+            after = position
+            add_leaf(self.row(row))
+        self.tiles(leaves)
+        return after
 
     def row(self, row: Row) -> bytes:
         """Check one row; gives the leaf that its columns lead to."""
@@ -124,8 +158,9 @@ class _Examination:
         self.sequences[row[7]] = max(row[1], expected)
         if row[3] in self.ids:
             self.row_fault(position, "event id is recorded twice", "an id of its own", uuid_text(row[3]))
-        self.ids.add(row[3])
-        if row[8] is not None:
+        if self.entries < _IDS_KEPT:
+            self.ids.add(row[3])
+        if row[8] is not None and row[8] not in self.ids:
             self.causes.setdefault(row[8], position)
         self.payload(row)
         self.canonical(row)
@@ -201,13 +236,7 @@ class _Examination:
             page = self.store.read(
                 Query(), after=after, until=head, limit=self.limits.page_entries_max, reverse=False, hint=None
             )
-            leaves: list[bytes] = []
-            for row in page.rows:
-                if row[0] != after + 1:
-                    self.row_fault(after + 1, "positions are missing", after + 1, row[0], 4)
-                after = row[0]
-                leaves.append(self.row(row))
-            self.tiles(leaves)
+            after = self.page(page.rows, after)
             if not page.rows:
                 self.row_fault(after + 1, "entries up to the head are missing", head, after, 4)
                 return
@@ -257,6 +286,16 @@ class _Examination:
                     position, "payload is there though its erasure is recorded", "no payload", "a payload"
                 )
 
+    def dangling(self) -> list[int]:
+        """Positions that name a cause which is nowhere in the ledger."""
+        missing = {cause: place for cause, place in self.causes.items() if cause not in self.ids}
+        if self.entries > _IDS_KEPT:
+            keys = list(missing)
+            for start in range(0, len(keys), 1_000):
+                for found in self.store.get(keys[start : start + 1_000]):
+                    del missing[found]
+        return list(missing.values())
+
     def blob_bytes(self) -> int:
         """Every blob that is named is there and hashes to its name."""
         for digest, position in self.blobs.items():
@@ -272,6 +311,31 @@ class _Examination:
         return len(self.blobs)
 
 
+class _Beside:
+    """The store's own examination, on a thread of its own while the rows are hashed."""
+
+    def __init__(self, store: Store) -> None:
+        self._findings: list[Finding] = []
+        self._error: Exception | None = None
+        self._thread = threading.Thread(
+            target=self._run, args=(store,), name="chatsnapshot-examine", daemon=True
+        )
+        self._thread.start()
+
+    def _run(self, store: Store) -> None:
+        try:
+            self._findings = list(store.examine())
+        except Exception as error:
+            self._error = error
+
+    def findings(self) -> list[Finding]:
+        """What it found; raises what it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._findings
+
+
 def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | None = None) -> Report:
     """Examine a whole ledger; never raises because of what it finds."""
     examined = _Examination(store, limits)
@@ -283,19 +347,20 @@ def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | 
             ok=False, level="", head=0, root="", entries=0, payload_bytes=0, erased=0, blobs=0,
             problems=(problem,), problem_count=1, summary=str(error),
         )  # fmt: skip
+    beside = _Beside(store)
     try:
         examined.pages(head.size, progress)
         examined.head(*head)
         examined.erasure()
         blobs = examined.blob_bytes()
-        for finding in store.examine():
+        for finding in beside.findings():
             examined.row_fault(finding.position, finding.what, finding.expected, finding.found)
     except Corrupt as error:
         examined.row_fault(
             error.position or examined.entries + 1, "the store cannot be read on", "readable pages", error
         )
         blobs = len(examined.blobs)
-    dangling = sorted(position for cause, position in examined.causes.items() if cause not in examined.ids)
+    dangling = sorted(examined.dangling())
     calls = sorted(examined.calls.values())
     level = "A1" if examined.rows_sound and examined.hashes_sound else "A0" if examined.rows_sound else ""
     ok = not examined.count
@@ -323,37 +388,12 @@ def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | 
         blobs=blobs,
         problems=tuple(examined.problems),
         problem_count=examined.count,
-        unproven=_unproven(head.size, len(examined.erased)),
-        notes=_notes(dangling, calls, len(examined.erased)),
+        unproven=unproven_facts(head.size, len(examined.erased)),
+        notes=noted_facts(dangling, calls, len(examined.erased)),
         dangling_causes=tuple(dangling),
         open_tool_calls=tuple(calls),
         summary=summary,
     )
-
-
-def _unproven(size: int, erased: int) -> tuple[str, ...]:
-    if not size:
-        return ()
-    words = [
-        "that nobody rewrote the whole ledger, or cut its end: keep a root elsewhere and compare (level A2 and up)",
-        "that what the producers said is true, and that their clocks were right",
-    ]
-    if erased:
-        words.append(f"what the {erased:,} erased payloads said: only that they were committed to")
-    return tuple(words)
-
-
-def _notes(dangling: Sequence[int], calls: Sequence[int], erased: int) -> tuple[str, ...]:
-    notes: list[str] = []
-    if dangling:
-        notes.append(
-            f"{len(dangling):,} causes are not in this ledger, first named at position {dangling[0]}"
-        )
-    if calls:
-        notes.append(f"{len(calls):,} tool calls have no result, the first at position {calls[0]}")
-    if erased:
-        notes.append(f"{erased:,} payloads were erased, each with its record")
-    return tuple(notes)
 
 
 def _text(value: object) -> str:

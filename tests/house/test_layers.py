@@ -28,6 +28,7 @@ FLOORS = {
             "tail",
             "reading",
             "verify",
+            "report",
         ],
         4,
     ),

@@ -8,6 +8,7 @@ from chatsnapshot.integrity.header import (
     header_bytes,
     header_parts,
     is_canonical_object,
+    stored_header,
 )
 from chatsnapshot.integrity.proofs import (
     consistency_proof,
@@ -57,6 +58,7 @@ __all__ = [
     "node_reader",
     "root",
     "root_of_frontier",
+    "stored_header",
     "subtree_root",
     "verify_consistency",
     "verify_inclusion",

@@ -16,6 +16,7 @@ __all__ = [
     "header_bytes",
     "header_parts",
     "is_canonical_object",
+    "stored_header",
 ]
 
 HEADER_VERSION = 1
@@ -93,6 +94,39 @@ def header_bytes(
         payload_bytes,
     )
     return prefix + recorded_at.encode() + suffix
+
+
+def stored_header(
+    event_id: bytes,
+    event_type: str,
+    timestamp: str,
+    source_json: str,
+    correlation_id: str,
+    causation_id: bytes | None,
+    schema_version: int | None,
+    attributes_json: str | None,
+    commitment: bytes,
+    payload_bytes: int,
+    recorded_at: str,
+) -> bytes:
+    """The whole header of stored columns, in one piece: what a verifier builds for every entry.
+
+    As :func:`header_bytes`, with ids of 16 bytes. Raises ``UnicodeEncodeError`` for text that is not valid Unicode.
+    """
+    key = event_id.hex()
+    head = "{" if attributes_json is None else f'{{"attributes":{attributes_json},'
+    if causation_id is not None:
+        cause = causation_id.hex()
+        head += f'"causation_id":"{cause[:8]}-{cause[8:12]}-{cause[12:16]}-{cause[16:20]}-{cause[20:]}",'
+    version = "" if schema_version is None or schema_version == 1 else f'"schema_version":{schema_version},'
+    return (
+        f'{head}"correlation_id":{_known_quoted(correlation_id) or _quote(correlation_id)},'
+        f'"event_id":"{key[:8]}-{key[8:12]}-{key[12:16]}-{key[16:20]}-{key[20:]}",'
+        f'"event_type":{_known_quoted(event_type) or _quote(event_type)},'
+        f'"payload":{{"alg":"salted-sha256","commit":"{b2a_base64(commitment, newline=False).decode()}",'
+        f'"len":{payload_bytes}}},"recorded_at":"{recorded_at}",{version}"source":{source_json},'
+        f'"timestamp":"{timestamp}","v":1}}'
+    ).encode()
 
 
 def _quote(text: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
+from operator import itemgetter
 
 import apsw
 
@@ -19,6 +21,12 @@ COLUMNS = (
     "payload, schema_version, attributes, leaf, salt, commitment, payload_bytes"
 )
 _IDLE_MAX = 4
+
+
+_FIRST_ROWS = 4
+_MANY_ROWS = 250
+_SMALL_BYTES = 8 * 1024
+_payload_bytes = itemgetter(PAYLOAD_BYTES)
 
 
 class ReaderPool:
@@ -120,12 +128,16 @@ def read_page(
     rows: list[Row] = []
     size = 0
     full = False
-    for row in cursor:
-        rows.append(row)
-        size += row[PAYLOAD_BYTES]
+    step = _FIRST_ROWS
+    while chunk := list(islice(cursor, step)):
+        rows += chunk
+        added = sum(map(_payload_bytes, chunk))
+        size += added
         if size >= limits.page_bytes_max:
             full = True
             break
+        # Small rows are fetched many at a time; large ones few, so that a page stays near its limit.
+        step = _MANY_ROWS if added < _SMALL_BYTES * len(chunk) else _FIRST_ROWS
     cursor.close()
     if len(rows) > limit:
         del rows[limit:]
