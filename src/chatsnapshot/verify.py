@@ -233,9 +233,21 @@ class _Examination:
         """Walk over every row in order; a missing position is named and its place in the tree taken as it is."""
         after = 0
         while after < head:
-            page = self.store.read(
-                Query(), after=after, until=head, limit=self.limits.page_entries_max, reverse=False, hint=None
-            )
+            try:
+                page = self.store.read(
+                    Query(),
+                    after=after,
+                    until=head,
+                    limit=self.limits.page_entries_max,
+                    reverse=False,
+                    hint=None,
+                )
+            except Corrupt as error:
+                if error.position is None or error.position <= after:
+                    raise
+                self.row_fault(error.position, "the entry cannot be read", "a readable entry", error)
+                after = error.position
+                continue
             after = self.page(page.rows, after)
             if not page.rows:
                 self.row_fault(after + 1, "entries up to the head are missing", head, after, 4)

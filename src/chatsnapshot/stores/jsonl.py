@@ -313,7 +313,7 @@ class JsonlStore:
 
     def examine(self) -> Iterable[Finding]:
         """Lines against the index: damage, strays, a torn tail, headers of segments, what the index leaves out."""
-        return self._reading(lambda index: examine(index, self._segments, self._blobs))
+        return self._reading(lambda index: examine(index, self._segments, self._blobs, self._lookout.tail))
 
     def checkpoint(self, name: str, version: int) -> Checkpoint | None:
         """Where a projection stands."""

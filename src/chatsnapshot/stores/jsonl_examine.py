@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from chatsnapshot.errors import FormatTooNew
@@ -16,14 +17,78 @@ from chatsnapshot.stores.jsonl_segments import Place, Segments
 __all__ = ["examine"]
 
 _STEP = 1_000
+_BATCH = re.compile(rb'[^\[]{,128}"batch":\[(\d+),(\d+)\],"leaf":"([0-9a-f]{64})"')
 
 
-def examine(index: JsonlIndex, segments: Segments, blobs: BlobFolder) -> list[Finding]:
-    """Every fault found; the caller holds one snapshot of the index."""
+def examine(index: JsonlIndex, segments: Segments, blobs: BlobFolder, tail: TornTail | None) -> list[Finding]:
+    """Every fault found; the caller holds one snapshot of the index, and knows of a ``tail`` that was not mended."""
     head = index.head()
     if head is None:
         return [Finding(None, "index", "a head", "none")]
-    return [*_lines(index, head, segments), *_segments(head, segments), *_blobs(index, blobs)]
+    found = [] if _as_indexed(index, head, segments) else list(_lines(index, head, segments))
+    if tail is not None:
+        path = segments.path(head.segment)
+        found.append(
+            Finding(None, f"end of {path}", "whole batches", f"from byte {tail.offset} on: {tail.reason}")
+        )
+    return [*found, *_segments(head, segments), *_blobs(index, blobs)]
+
+
+def _as_indexed(index: JsonlIndex, head: IndexHead, segments: Segments) -> bool:
+    """Whether every byte belongs to a header or a line where the index has it, and batches follow each other.
+
+    What is in the lines has been read by whoever looks at the rows; here it need not be read again.
+    """
+    tree = Tree()
+    places = _all_places(index, head.head.size)
+    first = members = done = 0
+    for number in range(1, head.segment + 1):
+        stamp = segments.stamp(number)
+        if stamp is None or next(index.damages(), None) is not None:
+            return False
+        end = min(head.bytes, stamp.bytes) if number == head.segment else stamp.bytes
+        lines = segments.lines(number, 0, end)
+        try:
+            header = read_header(next(lines, (0, b"", False))[1], segments.path(number))
+        except (BadLine, FormatTooNew):
+            return False
+        if (header.ledger_id, header.segment, header.first, header.root) != (
+            head.ledger_id, number, done + 1, tree.root().hex(),
+        ):  # fmt: skip
+            return False
+        leaves: list[bytes] = []
+        for offset, line, complete in lines:
+            place = next(places, None)
+            front = _BATCH.match(line)
+            if (
+                place is None
+                or front is None
+                or not complete
+                or place != (done + 1, number, offset, len(line) + 1)
+            ):
+                return False
+            batch = int(front[1]), int(front[2])
+            if done + 1 == first + members:
+                first, members = batch
+            if batch != (first, members) or batch[0] > done + 1:
+                return False
+            done += 1
+            leaves.append(bytes.fromhex(front[3].decode()))
+            if len(leaves) >= _STEP:
+                tree.extend(leaves)
+                leaves = []
+        tree.extend(leaves)
+    return done == head.head.size and done + 1 == max(first + members, 1)
+
+
+def _all_places(index: JsonlIndex, size: int) -> Iterator[Place]:
+    after = 0
+    while after < size:
+        found = index.places(after, size, _STEP)
+        if not found:
+            return
+        yield from found
+        after = found[-1].position
 
 
 def _segments(head: IndexHead, segments: Segments) -> Iterator[Finding]:
@@ -88,9 +153,6 @@ def _lines(index: JsonlIndex, head: IndexHead, segments: Segments) -> Iterator[F
         tree.extend(leaves)
     if expected - 1 != head.head.size:
         yield Finding(None, "entries in the lines", str(head.head.size), str(expected - 1))
-    for segment, one in index.damages():
-        if one.length == 0 and one.offset and one.until >= one.position and one.position >= expected:
-            yield Finding(one.position, f"line of segment {segment}", "a sound line", one.reason)
 
 
 def _blobs(index: JsonlIndex, blobs: BlobFolder) -> Iterator[Finding]:

@@ -290,14 +290,16 @@ class JsonlIndex:
     def places(self, low: int, high: int, limit: int, *, reverse: bool = False) -> list[Place]:
         """Where the entries with low < position <= high are."""
         order = "DESC" if reverse else "ASC"
-        return [
-            Place(*found)
-            for found in self.db.execute(
-                f"SELECT {_PLACE} FROM entry WHERE position > ? AND position <= ? "
-                f"ORDER BY position {order} LIMIT ?",
-                (low, high, limit),
+        return list(
+            map(
+                Place._make,
+                self.db.execute(
+                    f"SELECT {_PLACE} FROM entry WHERE position > ? AND position <= ? "
+                    f"ORDER BY position {order} LIMIT ?",
+                    (low, high, limit),
+                ),
             )
-        ]
+        )
 
     def members(
         self, correlation_id: str, low: int, high: int, hint: int | None, limit: int, *, reverse: bool
@@ -305,14 +307,16 @@ class JsonlIndex:
         """The same for one correlation; ``hint`` is the sequence to go on from."""
         order, compare = ("DESC", "<") if reverse else ("ASC", ">")
         start = hint if hint is not None else (1 << 62 if reverse else 0)
-        return [
-            Place(*found)
-            for found in self.db.execute(
-                f"SELECT {_PLACE} FROM entry WHERE correlation_id = ? AND sequence {compare} ? "
-                f"AND position > ? AND position <= ? ORDER BY sequence {order} LIMIT ?",
-                (correlation_id, start, low, high, limit),
+        return list(
+            map(
+                Place._make,
+                self.db.execute(
+                    f"SELECT {_PLACE} FROM entry WHERE correlation_id = ? AND sequence {compare} ? "
+                    f"AND position > ? AND position <= ? ORDER BY sequence {order} LIMIT ?",
+                    (correlation_id, start, low, high, limit),
+                ),
             )
-        ]
+        )
 
     def known(self, event_ids: Iterable[bytes]) -> list[Place]:
         """Where the events with these ids are, in order."""

@@ -7,7 +7,7 @@ that one pattern reads it. The payload is the stored payload byte for byte: its 
 from __future__ import annotations
 
 import re
-from binascii import a2b_base64, b2a_base64, hexlify
+from binascii import a2b_base64, b2a_base64, hexlify, unhexlify
 from collections.abc import Sequence
 from typing import NamedTuple
 from zlib import crc32
@@ -44,9 +44,9 @@ _TEXT = rb'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _UUID = rb'"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"'
 
 _FRONT = re.compile(
-    rb'\{"position":(\d+),"sequence":(\d+),"recorded_at":"([^"\\]*)","batch":\[(\d+,\d+)\],"leaf":"([0-9a-f]{64})",'
-    rb'"check":"([0-9a-f]{8})","commitment":"([A-Za-z0-9+/]{43}=)","payload_bytes":(\d+),'
-    rb'(?:"line_feeds":(\[[0-9, ]*\]),)?"salt":("[A-Za-z0-9+/]{22}=="|.{26}),"event":\{"event_id":'
+    rb'\{"position":(\d{1,19}),"sequence":(\d{1,19}),"recorded_at":"([^"\\]*)","batch":\[(\d{1,19},\d{1,19})\],"leaf":"([0-9a-f]{64})",'
+    rb'"check":"([0-9a-f]{8})","commitment":"([A-Za-z0-9+/]{43}=)","payload_bytes":(\d{1,19}),'
+    rb'(?:"line_feeds":(\[[0-9, ]*\]),)?"salt":("([A-Za-z0-9+/]{22}==)"|.{26}),"event":\{"event_id":'
     + _UUID
     + rb","
     rb'"event_type":'
@@ -57,9 +57,9 @@ _FRONT = re.compile(
     rb'"causation_id":(?:null|' + _UUID + rb'),"payload":',
     re.DOTALL,
 )
-_BACK = re.compile(rb'(?:,"schema_version":(\d+))?(?:,"attributes":(\{.*\}))?\}\}', re.DOTALL)
+_BACK = re.compile(rb'(?:,"schema_version":(\d{1,19}))?(?:,"attributes":(\{.*\}))?\}\}', re.DOTALL)
 _HEADER = re.compile(
-    rb'\{"chatsnapshot":"ledger","format":(\d+)(?:,.*)?,"check":"([0-9a-f]{8})"\}', re.DOTALL
+    rb'\{"chatsnapshot":"ledger","format":(\d{1,9})(?:,.*)?,"check":"([0-9a-f]{8})"\}', re.DOTALL
 )
 
 
@@ -117,6 +117,8 @@ def read_header(line: bytes, path: str) -> Header:
 
 _QUOTED_MAX = 4096
 _quoted: dict[str, bytes] = {}
+_known_texts: dict[bytes, str] = {}
+_known_sources: dict[bytes, str] = {}
 
 
 def _quote(text: str) -> bytes:
@@ -187,7 +189,7 @@ def _read(line: bytes, erasing: bool) -> tuple[Row, re.Match[bytes]]:
     found = _FRONT.match(line)
     if found is None:
         raise BadLine("the line is not an entry")
-    (position, sequence, recorded_at, _, leaf, check, commitment, length, feeds, secret, key, kind, happened,
+    (position, sequence, recorded_at, _, leaf, check, commitment, length, feeds, secret, text, key, kind, happened,
      source, correlation, cause) = found.groups()  # fmt: skip
     if crc32(line[: found.start(6) - 10]) != int(check, 16):
         raise BadLine("position, sequence, batch or leaf do not match the check of the line")
@@ -195,8 +197,8 @@ def _read(line: bytes, erasing: bool) -> tuple[Row, re.Match[bytes]]:
     start = found.end()
     salt: bytes | None = None
     payload: bytes | None = None
-    if secret[:1] == b'"' and len(secret) == 26 and secret[-3:] == b'=="':
-        salt = a2b_base64(secret[1:-1])
+    if text is not None:
+        salt = a2b_base64(text)
         payload = line[start : start + size]
         if feeds is not None:
             payload = _with_line_feeds(payload, feeds)
@@ -216,17 +218,17 @@ def _read(line: bytes, erasing: bool) -> tuple[Row, re.Match[bytes]]:
         row = (
             int(position),
             int(sequence),
-            recorded_at.decode(),
-            bytes.fromhex(key.replace(b"-", b"").decode()),
-            _unquote(kind),
+            _known_texts.get(recorded_at) or _unquote(recorded_at),
+            unhexlify(key.replace(b"-", b"")),
+            _known_texts.get(kind) or _unquote(kind),
             happened.decode(),
-            source.decode(),
-            _unquote(correlation),
-            None if cause is None else bytes.fromhex(cause.replace(b"-", b"").decode()),
+            _known_sources.get(source) or _source(source),
+            _known_texts.get(correlation) or _unquote(correlation),
+            None if cause is None else unhexlify(cause.replace(b"-", b"")),
             payload,
             None if version is None else int(version),
             None if attributes is None else attributes.decode(),
-            bytes.fromhex(leaf.decode()),
+            unhexlify(leaf),
             salt,
             a2b_base64(commitment),
             size,
@@ -237,9 +239,21 @@ def _read(line: bytes, erasing: bool) -> tuple[Row, re.Match[bytes]]:
 
 
 def _unquote(text: bytes) -> str:
-    if b"\\" in text:
-        return msgspec.json.decode(b'"%b"' % text, type=str)
-    return text.decode()
+    """The text of a JSON string without its quotes. Sources, types, correlations come again and again."""
+    found = _known_texts.get(text)
+    if found is None:
+        found = msgspec.json.decode(b'"%b"' % text, type=str) if b"\\" in text else text.decode()
+        if len(_known_texts) >= _QUOTED_MAX:
+            _known_texts.clear()
+        _known_texts[text] = found
+    return found
+
+
+def _source(text: bytes) -> str:
+    if len(_known_sources) >= _QUOTED_MAX:
+        _known_sources.clear()
+    found = _known_sources[text] = text.decode()
+    return found
 
 
 def _with_line_feeds(payload: bytes, feeds: bytes) -> bytes:

@@ -14,6 +14,7 @@ from chatsnapshot.stores.filelock import FileLock
 from chatsnapshot.stores.jsonl_file import FileIO, Stamp
 from chatsnapshot.stores.jsonl_follow import At, loaded, read_again, read_on
 from chatsnapshot.stores.jsonl_index import JsonlIndex, connect, transaction
+from chatsnapshot.stores.jsonl_scan import TornTail
 from chatsnapshot.stores.jsonl_segments import Segments
 from chatsnapshot.stores.leaving import leave_open
 from chatsnapshot.stores.sqlite_read import ReaderPool, one_snapshot
@@ -40,6 +41,11 @@ class Lookout:
         self._memory: apsw.Connection | None = None
         self._memory_at: At | None = None
         self._mutex = threading.Lock()
+
+    @property
+    def tail(self) -> TornTail | None:
+        """What a reader without write permission found at the end and left as it is."""
+        return None if self._memory_at is None else self._memory_at.tail
 
     # --- the index on disk ---
 

@@ -133,9 +133,11 @@ class JsonlWriter:
                 index.make()
             at: At | None = None
             known = index.head()
-            if before is not None and known is not None and known.segment == before.segment:
+            # With damage known, what stands before may have been mended: then every line is read.
+            if self._damage is None and before is not None and known is not None:
                 stamp = self._segments.stamp(before.segment)
-                if known.head == before.head and stamp is not None and stamp.bytes > before.end:
+                same = known.segment == before.segment and known.head == before.head
+                if same and stamp is not None and stamp.bytes > before.end:
                     at = read_on(index, self._segments, before)
                     if at is None:
                         index.cut(before.segment, before.first)
