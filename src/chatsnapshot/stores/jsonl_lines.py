@@ -37,6 +37,7 @@ __all__ = [
 FORMAT = 1
 
 _SALT_CHARS = 24
+_NO_BREAKS = bytes(32 if byte in b"\n\r" else byte for byte in range(256))
 _NO_SALT = b"null" + b" " * (_SALT_CHARS - 2)
 """As many bytes as a salt in its quotes."""
 
@@ -46,7 +47,7 @@ _UUID = rb'"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"'
 _FRONT = re.compile(
     rb'\{"position":(\d{1,19}),"sequence":(\d{1,19}),"recorded_at":"([^"\\]*)","batch":\[(\d{1,19},\d{1,19})\],"leaf":"([0-9a-f]{64})",'
     rb'"check":"([0-9a-f]{8})","commitment":"([A-Za-z0-9+/]{43}=)","payload_bytes":(\d{1,19}),'
-    rb'(?:"line_feeds":(\[[0-9, ]*\]),)?"salt":("([A-Za-z0-9+/]{22}==)"|.{26}),"event":\{"event_id":'
+    rb'(?:"line_feeds":(\[[0-9, ]*\]),)?(?:"returns":(\[[0-9, ]*\]),)?"salt":("([A-Za-z0-9+/]{22}==)"|.{26}),"event":\{"event_id":'
     + _UUID
     + rb","
     rb'"event_type":'
@@ -146,18 +147,16 @@ def encode_rows(rows: Sequence[Row]) -> list[bytes]:
         front = b'{"position":%d,"sequence":%d,"recorded_at":"%b","batch":[%b],"leaf":"%b"' % (
             position, sequence, recorded_at, batch, hexlify(leaf),
         )  # fmt: skip
-        feeds = b""
+        breaks = b""
         if payload is None or salt is None:
             slot, secret = b"null", _NO_SALT
         else:
             slot, secret = payload, b'"%b"' % b2a_base64(salt, newline=False)
             if size < 4:
                 slot = slot.ljust(4)  # so that null fits when it is erased
-            if b"\n" in payload:
-                feeds = b'"line_feeds":[%b],' % b",".join(
-                    [b"%d" % place for place, byte in enumerate(payload) if byte == 10]
-                )
-                slot = slot.replace(b"\n", b" ")
+            if b"\n" in payload or b"\r" in payload:
+                breaks = _breaks(payload)
+                slot = slot.translate(_NO_BREAKS)
         back = b"" if version is None else b',"schema_version":%d' % version
         if attributes is not None:
             back += b',"attributes":' + attributes.encode()
@@ -165,12 +164,19 @@ def encode_rows(rows: Sequence[Row]) -> list[bytes]:
             b'%b,"check":"%08x","commitment":"%b","payload_bytes":%d,%b"salt":%b,"event":{"event_id":"%b",'
             b'"event_type":%b,"timestamp":"%b","source":%b,"correlation_id":%b,"causation_id":%b,"payload":%b%b}}\n'
             % (
-                front, crc32(front), b2a_base64(commitment, newline=False), size, feeds, secret,
+                front, crc32(front), b2a_base64(commitment, newline=False), size, breaks, secret,
                 uuid_text(key).encode(), _quote(kind), happened.encode(), source.encode(), _quote(correlation),
                 b"null" if cause is None else b'"%b"' % uuid_text(cause).encode(), slot, back,
             )
         )  # fmt: skip
     return lines
+
+
+def _breaks(payload: bytes) -> bytes:
+    """Where line feeds and returns stand in a payload: in the line they are spaces, which are the same to JSON."""
+    keys = ((b"line_feeds", 10), (b"returns", 13))
+    found = [(key, [b"%d" % at for at, one in enumerate(payload) if one == byte]) for key, byte in keys]
+    return b"".join([b'"%b":[%b],' % (key, b",".join(places)) for key, places in found if places])
 
 
 # --- lines to rows ---
@@ -189,7 +195,7 @@ def _read(line: bytes, erasing: bool) -> tuple[Row, re.Match[bytes]]:
     found = _FRONT.match(line)
     if found is None:
         raise BadLine("the line is not an entry")
-    (position, sequence, recorded_at, _, leaf, check, commitment, length, feeds, secret, text, key, kind, happened,
+    (position, sequence, recorded_at, _, leaf, check, commitment, length, feeds, returns, secret, text, key, kind, happened,
      source, correlation, cause) = found.groups()  # fmt: skip
     if crc32(line[: found.start(6) - 10]) != int(check, 16):
         raise BadLine("position, sequence, batch or leaf do not match the check of the line")
@@ -201,7 +207,9 @@ def _read(line: bytes, erasing: bool) -> tuple[Row, re.Match[bytes]]:
         salt = a2b_base64(text)
         payload = line[start : start + size]
         if feeds is not None:
-            payload = _with_line_feeds(payload, feeds)
+            payload = _with_breaks(payload, feeds, 10)
+        if returns is not None:
+            payload = _with_breaks(payload, returns, 13)
         end = start + (size if size > 4 else 4)
     else:
         if secret != _NO_SALT and not erasing:
@@ -256,13 +264,13 @@ def _source(text: bytes) -> str:
     return found
 
 
-def _with_line_feeds(payload: bytes, feeds: bytes) -> bytes:
+def _with_breaks(payload: bytes, places: bytes, byte: int) -> bytes:
     made = bytearray(payload)
     try:
-        for place in msgspec.json.decode(feeds, type=list[int]):
-            made[place] = 10
+        for place in msgspec.json.decode(places, type=list[int]):
+            made[place] = byte
     except (msgspec.DecodeError, IndexError, ValueError) as error:
-        raise BadLine(f"line_feeds cannot be read: {error}") from None
+        raise BadLine(f"the places of line breaks cannot be read: {error}") from None
     return bytes(made)
 
 
@@ -300,7 +308,7 @@ def sound(row: Row) -> None:
 def check_line(row: Row, line: bytes) -> None:
     """Make sure that a line about to be written reads back as its row; raises :class:`Corrupt`."""
     try:
-        if b"\n" in line[:-1] or read_row(line[:-1]) != row:
+        if b"\n" in line[:-1] or b"\r" in line or read_row(line[:-1]) != row:
             raise BadLine("it reads back differently")
         if row[9] is not None:
             msgspec.json.decode(row[9])
@@ -326,10 +334,11 @@ def blanks(line: bytes) -> list[tuple[int, bytes, bool]]:
 
 def _blanks(line: bytes, found: re.Match[bytes]) -> list[tuple[int, bytes, bool]]:
     size = int(found[8])
-    wanted = [(found.start(10), _NO_SALT, True)]
-    if found[9] is not None:
-        wanted.append((found.start(9), b"[" + b" " * (len(found[9]) - 2) + b"]", False))
+    wanted = [(found.start(11), _NO_SALT, True)]
+    for group in (9, 10):
+        if found[group] is not None:
+            wanted.append((found.start(group), b"[" + b" " * (len(found[group]) - 2) + b"]", False))
     start = found.end()
-    slot = max(size, 4) if found[10] != _NO_SALT else _end_of_blank(line, start, size) - start
+    slot = max(size, 4) if found[11] != _NO_SALT else _end_of_blank(line, start, size) - start
     wanted.append((start, b"null".ljust(slot), False))
     return [one for one in wanted if line[one[0] : one[0] + len(one[1])] != one[1]]
