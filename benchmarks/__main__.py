@@ -9,7 +9,7 @@ import tempfile
 
 import apsw
 
-MEASUREMENTS = ("append", "scan", "startup", "concurrent", "growth")
+MEASUREMENTS = ("append", "jsonl", "scan", "startup", "concurrent", "growth")
 
 
 def main() -> None:

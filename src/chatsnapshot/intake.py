@@ -111,9 +111,11 @@ class Intake:
         cause: bytes | None = None
         if causation_id is not None:
             cause = cause_key(causation_id)
-        elif frame is not None and frame.cause is not None:
-            cause = frame.cause
+        else:
+            # Also outside of a scope: the retry of an event whose cause a scope filled in is the same event.
             filled = 1
+            if frame is not None:
+                cause = frame.cause
         if source is not None:
             source_json = source_text(source, self.limits)
         else:
@@ -149,7 +151,7 @@ class Intake:
                 None if schema_version is None else _version(schema_version),
                 None if attributes is None else attributes_text(attributes, self.limits),
             ),
-            (None, b"", len(encoded.json)),
+            len(encoded.json),
             fresh,
             _FILLED[filled],
             encoded.blobs,
@@ -176,7 +178,7 @@ class Intake:
                     drafts.append(draft(frame, now, spare, **event))  # type: ignore[arg-type]
             except (InvalidEvent, TypeError) as error:
                 raise _in_batch(error, len(drafts), event) from None
-        size = sum([made.sealed[2] for made in drafts])
+        size = sum([made.payload_bytes for made in drafts])
         if size > limits.batch_bytes_max:
             raise LimitExceeded("batch_bytes_max", limits.batch_bytes_max, size, "record several batches")
         return drafts

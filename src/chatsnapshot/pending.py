@@ -80,7 +80,7 @@ class Ticket:
         self.group = group
         self.events = len(group.drafts)
         drafts = group.drafts
-        self.size = drafts[0].sealed[2] if len(drafts) == 1 else sum([draft.sealed[2] for draft in drafts])
+        self.size = drafts[0].payload_bytes if len(drafts) == 1 else sum([draft.payload_bytes for draft in drafts])
         self.outcome: Outcome | None = None
         self.done = False
         self.settled = False

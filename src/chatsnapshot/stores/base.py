@@ -73,15 +73,17 @@ class Draft(msgspec.Struct, gc=False):
     """An event made ready: all but position, sequence, recorded_at and leaf.
 
     ``columns`` are columns 3 to 11 of a :data:`Row`. ``fresh`` says that the id was just made and cannot be known. What
-    commits to the event is added by :func:`chatsnapshot.stores.draft.seal` before it comes to a store: ``sealed`` are
-    columns 13 to 15, and the canonical header is ``head + recorded_at + tail``.
+    commits to the event is added by :func:`chatsnapshot.stores.draft.seal` before it comes to a store: ``salt`` and
+    ``commitment``, and the canonical header, which is ``head + recorded_at + tail``.
     """
 
     columns: Columns
-    sealed: tuple[bytes | None, bytes, int]
+    payload_bytes: int
     fresh: bool
     filled: tuple[str, ...] = ()
     blobs: tuple[Blob, ...] = ()
+    salt: bytes = b""
+    commitment: bytes = b""
     head: bytes = b""
     tail: bytes = b""
 

@@ -32,16 +32,15 @@ def open_draft(
     columns: Columns, fresh: bool, filled: tuple[str, ...] = (), blobs: tuple[Blob, ...] = ()
 ) -> Draft:
     """A draft that is still to be sealed; every column is in its stored form already."""
-    return Draft(columns, (None, b"", len(columns[6] or b"")), fresh, filled, blobs)
+    return Draft(columns, len(columns[6] or b""), fresh, filled, blobs)
 
 
 def seal(draft: Draft, salt: bytes) -> None:
     """Commit to the payload and write the header."""
     key, event_type, timestamp, source, correlation, cause, payload, version, attributes = draft.columns
     assert payload is not None
-    size = len(payload)
-    commitment = commit(salt, payload)
-    draft.sealed = (salt, commitment, size)
+    draft.salt = salt
+    draft.commitment = commitment = commit(salt, payload)
     draft.head, draft.tail = header_parts(
         uuid_text(key),
         event_type,
@@ -52,7 +51,7 @@ def seal(draft: Draft, salt: bytes) -> None:
         version,
         attributes,
         commitment,
-        size,
+        draft.payload_bytes,
     )
 
 
@@ -71,8 +70,9 @@ def seal_groups(groups: Sequence[Group], entropy: Entropy) -> None:
     noise = entropy(16 * len(waiting))
     start = 0
     for draft in waiting:
-        seal(draft, noise[start : start + 16])
-        start += 16
+        end = start + 16
+        seal(draft, noise[start:end])
+        start = end
 
 
 def ledger_draft(

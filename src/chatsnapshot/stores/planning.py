@@ -94,7 +94,12 @@ def plan(
             position += 1
             leaf = sha(b"\x00" + draft.head + stamp + draft.tail).digest()
             add_leaf(leaf)
-            add_row((position, sequence, recorded_at, *columns, leaf, *draft.sealed))
+            add_row(
+                (
+                    position, sequence, recorded_at, *columns,
+                    leaf, draft.salt, draft.commitment, draft.payload_bytes,
+                )
+            )  # fmt: skip
         drafts += members
         answer = rows[first:]
         if places is not None:
@@ -128,7 +133,7 @@ def _settle(
             continue
         twin = fresh.get(event_id)
         if twin is not None:
-            fields = differences(draft, (0, 0, "", *twin.columns, b"", *twin.sealed))
+            fields = differences(draft, _offered(twin))
             if fields:
                 return EventConflict(uuid_text(event_id), fields)
         else:
@@ -160,7 +165,7 @@ def _in_order(
 
 def differences(draft: Draft, row: Row) -> list[str]:
     """The fields in which a draft differs from a recorded row; what was filled in by the ledger is not compared."""
-    offered: Row = (0, 0, "", *draft.columns, b"", *draft.sealed)
+    offered = _offered(draft)
     fields = [name for index, name in _FIELDS if offered[index] != row[index] and name not in draft.filled]
     payload = row[PAYLOAD]
     if (
@@ -172,6 +177,11 @@ def differences(draft: Draft, row: Row) -> list[str]:
     if "source" in fields and source_of(offered[6]) == source_of(row[6]):
         fields.remove("source")
     return fields
+
+
+def _offered(draft: Draft) -> Row:
+    """The draft as a row whose place is not known yet."""
+    return (0, 0, "", *draft.columns, b"", draft.salt, draft.commitment, draft.payload_bytes)
 
 
 def _same_json(one: bytes, other: bytes) -> bool:

@@ -82,10 +82,11 @@ class SqliteWriter:
             db.execute(self._insert, made.rows[0])
         else:
             db.executemany(self._insert, made.rows)
-        for row, draft in zip(made.rows, made.drafts, strict=False):
-            for blob in draft.blobs:
-                self._put_blob(db, blob.digest, blob.data)
-                self._use_blob(db, blob.digest, row[0])
+        for index, draft in enumerate(made.drafts):
+            if draft.blobs:
+                for blob in draft.blobs:
+                    self._put_blob(db, blob.digest, blob.data)
+                    self._use_blob(db, blob.digest, made.rows[index][0])
         if made.tiles:
             db.executemany(f"INSERT INTO {self._names['tile']} VALUES (?, ?, ?)", made.tiles)
         db.execute(self._set_head, (*made.tree.head(), made.recorded_at))
