@@ -53,6 +53,7 @@ def test_every_marked_vector_is_read_and_checked_here():
         "proofs",
         "ledger",
         "blob",
+        "jsonl",  # checked in tests/stores/jsonl/test_lines.py
     }
 
 

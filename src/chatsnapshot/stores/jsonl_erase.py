@@ -9,7 +9,7 @@ from chatsnapshot.stores.jsonl_blobs import BlobFolder
 from chatsnapshot.stores.jsonl_file import FileIO
 from chatsnapshot.stores.jsonl_follow import At
 from chatsnapshot.stores.jsonl_index import JsonlIndex, transaction
-from chatsnapshot.stores.jsonl_lines import BadLine, blanks
+from chatsnapshot.stores.jsonl_lines import BadLine, blanks, is_own_record
 from chatsnapshot.stores.jsonl_segments import Segments
 
 __all__ = ["remove_payloads"]
@@ -33,8 +33,8 @@ def remove_payloads(index: JsonlIndex, segments: Segments, files: FileIO, blobs:
     work: dict[int, _Step] = {}
     places = [place for one in positions for place in index.places(one - 1, one, 1)]
     for place, line in segments.fetch(places):
-        if b'"event_type":"ledger.' in line and b'"correlation_id":"ledger"' in line:
-            continue  # the ledger's own records stay
+        if is_own_record(line):
+            continue
         try:
             todo = blanks(line)
         except BadLine:

@@ -10,7 +10,7 @@ from chatsnapshot.integrity import Tree
 from chatsnapshot.stores.base import Finding
 from chatsnapshot.stores.jsonl_blobs import BlobFolder
 from chatsnapshot.stores.jsonl_index import IndexHead, JsonlIndex
-from chatsnapshot.stores.jsonl_lines import BadLine, Header, read_header
+from chatsnapshot.stores.jsonl_lines import BadLine, Header, blanks, is_own_record, read_header
 from chatsnapshot.stores.jsonl_scan import Damage, TornTail, scan
 from chatsnapshot.stores.jsonl_segments import Place, Segments
 
@@ -31,7 +31,24 @@ def examine(index: JsonlIndex, segments: Segments, blobs: BlobFolder, tail: Torn
         found.append(
             Finding(None, f"end of {path}", "whole batches", f"from byte {tail.offset} on: {tail.reason}")
         )
-    return [*found, *_segments(head, segments), *_blobs(index, blobs)]
+    return [*found, *_segments(head, segments), *_erasing(index, segments), *_blobs(index, blobs)]
+
+
+def _erasing(index: JsonlIndex, segments: Segments) -> Iterator[Finding]:
+    """Payloads that a record names, and of which something is still in the file."""
+    places = [place for position in index.erasing() for place in index.places(position - 1, position, 1)]
+    for place, line in segments.fetch(places):
+        try:
+            left = blanks(line)
+        except BadLine:
+            continue  # a damaged line is reported as such
+        if left and not is_own_record(line):
+            yield Finding(
+                place.position,
+                f"payload in the line at byte {place.offset} of {segments.path(place.segment)}",
+                "blanks, for its erasure is recorded",
+                "bytes that are not overwritten yet; open the ledger for writing",
+            )
 
 
 def _as_indexed(index: JsonlIndex, head: IndexHead, segments: Segments) -> bool:

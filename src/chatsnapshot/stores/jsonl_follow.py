@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple
@@ -23,6 +24,7 @@ __all__ = ["At", "caught_up", "loaded", "named_positions", "read_again", "read_o
 _NO_LEAF = bytes(32)
 """Stands in the tree for an entry whose line is damaged: nothing proves it then."""
 
+_log = logging.getLogger("chatsnapshot")
 _FLUSH_ROWS = 1_000
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 
@@ -232,11 +234,16 @@ def read_again(index: JsonlIndex, segments: Segments, start: int, path: str, rea
     stamp = Stamp(0, 0, 0)
     first = 1
     for number in range(start, count + 1):
-        stamp = segments.stamp(number) or stamp
+        there = segments.stamp(number)
+        stamp = there or Stamp(0, 0, 0)
         first = reading.tree.size + 1
         index.add_segment(
             Sealed(number, first, reading.tree.head()[1], reading.recorded_at, stamp.bytes, stamp.mtime_ns)
         )
+        if there is None:
+            reason = "the segment is missing; put the file back"
+            index.add_damage(number, Damage(first, first - 1, 0, 0, reason))
+            continue
         lines = segments.lines(number, 0, stamp.bytes)
         header, lines = _header(lines, segments.path(number))
         if isinstance(header, str):
@@ -252,6 +259,12 @@ def read_again(index: JsonlIndex, segments: Segments, start: int, path: str, rea
                 index.add_damage(number, Damage(first, first - 1, 0, 0, reason))
         reading.take(scan(lines, first, last=number == count, deep=True), number)
     reading.settle_unfinished()
+    if head is not None and head.ledger_id == ledger_id and head.head.size > reading.tree.size:
+        _log.warning(
+            "%s: its index knew %d entries and the lines hold %d; a file was cut, taken away or brought back "
+            "from an older copy",
+            path, head.head.size, reading.tree.size,
+        )  # fmt: skip
     end = stamp.bytes if reading.tail is None else reading.tail.offset
     return At(ledger_id or _NO_ID, stamp, end, count, first, reading.tree, reading.recorded_at, reading.tail)
 

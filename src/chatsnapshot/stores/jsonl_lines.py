@@ -28,6 +28,7 @@ __all__ = [
     "blanks",
     "encode_header",
     "encode_rows",
+    "is_own_record",
     "read_header",
     "read_line",
     "read_row",
@@ -41,21 +42,16 @@ _NO_BREAKS = bytes(32 if byte in b"\n\r" else byte for byte in range(256))
 _NO_SALT = b"null" + b" " * (_SALT_CHARS - 2)
 """As many bytes as a salt in its quotes."""
 
-_TEXT = rb'"([^"\\]*(?:\\.[^"\\]*)*)"'
-_UUID = rb'"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"'
-
 _FRONT = re.compile(
-    rb'\{"position":(\d{1,19}),"sequence":(\d{1,19}),"recorded_at":"([^"\\]*)","batch":\[(\d{1,19},\d{1,19})\],"leaf":"([0-9a-f]{64})",'
-    rb'"check":"([0-9a-f]{8})","commitment":"([A-Za-z0-9+/]{43}=)","payload_bytes":(\d{1,19}),'
-    rb'(?:"line_feeds":(\[[0-9, ]*\]),)?(?:"returns":(\[[0-9, ]*\]),)?"salt":("([A-Za-z0-9+/]{22}==)"|.{26}),"event":\{"event_id":'
-    + _UUID
-    + rb","
-    rb'"event_type":'
-    + _TEXT
-    + rb',"timestamp":"([^"\\]*)","source":(\{.*?\}),"correlation_id":'
-    + _TEXT
-    + rb","
-    rb'"causation_id":(?:null|' + _UUID + rb'),"payload":',
+    rb'\{"position":(?P<position>\d{1,19}),"sequence":(?P<sequence>\d{1,19}),"recorded_at":"(?P<recorded_at>[^"\\]*)",'
+    rb'"batch":\[(?P<batch>\d{1,19},\d{1,19})\],"leaf":"(?P<leaf>[0-9a-f]{64})","check":"(?P<check>[0-9a-f]{8})",'
+    rb'"commitment":"(?P<commitment>[A-Za-z0-9+/]{43}=)","payload_bytes":(?P<payload_bytes>\d{1,19}),'
+    rb'(?:"line_feeds":(?P<line_feeds>\[[0-9, ]*\]),)?(?:"returns":(?P<returns>\[[0-9, ]*\]),)?'
+    rb'"salt":(?P<slot>"(?P<salt>[A-Za-z0-9+/]{22}==)"|.{26}),"event":\{'
+    rb'"event_id":"(?P<event_id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})",'
+    rb'"event_type":"(?P<kind>[^"\\]*(?:\\.[^"\\]*)*)","timestamp":"(?P<timestamp>[^"\\]*)","source":(?P<source>\{.*?\}),'
+    rb'"correlation_id":"(?P<correlation>[^"\\]*(?:\\.[^"\\]*)*)",'
+    rb'"causation_id":(?:null|"(?P<cause>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"),"payload":',
     re.DOTALL,
 )
 _BACK = re.compile(rb'(?:,"schema_version":(\d{1,19}))?(?:,"attributes":(\{.*\}))?\}\}', re.DOTALL)
@@ -195,9 +191,9 @@ def _read(line: bytes, erasing: bool) -> tuple[Row, re.Match[bytes]]:
     found = _FRONT.match(line)
     if found is None:
         raise BadLine("the line is not an entry")
-    (position, sequence, recorded_at, _, leaf, check, commitment, length, feeds, returns, secret, text, key, kind, happened,
-     source, correlation, cause) = found.groups()  # fmt: skip
-    if crc32(line[: found.start(6) - 10]) != int(check, 16):
+    (position, sequence, recorded_at, _, leaf, check, commitment, length, feeds, returns, secret, text, key,
+     kind, happened, source, correlation, cause) = found.groups()  # fmt: skip
+    if crc32(line[: found.start("check") - 10]) != int(check, 16):
         raise BadLine("position, sequence, batch or leaf do not match the check of the line")
     size = int(length)
     start = found.end()
@@ -284,7 +280,7 @@ def _end_of_blank(line: bytes, start: int, size: int) -> int:
 def read_line(line: bytes, erasing: bool = True) -> Line:
     """The row of a line and its batch; raises :class:`BadLine`."""
     row, found = _read(line, erasing)
-    first, count = map(int, found[4].split(b","))
+    first, count = map(int, found["batch"].split(b","))
     if not first <= row[0] < first + count:
         raise BadLine(f"position {row[0]} is not in its batch of {count} from {first}")
     unfinished = row[13] is None and bool(_blanks(line, found))
@@ -321,6 +317,12 @@ def check_line(row: Row, line: bytes) -> None:
 # --- erasing ---
 
 
+def is_own_record(line: bytes) -> bool:
+    """Whether a line is one of the ledger's own facts, which are never erased."""
+    found = _FRONT.match(line)
+    return found is not None and found["kind"].startswith(b"ledger.") and found["correlation"] == b"ledger"
+
+
 def blanks(line: bytes) -> list[tuple[int, bytes, bool]]:
     """What must be overwritten in a line so that its payload is erased: offset in the line, bytes, is it the salt.
 
@@ -333,12 +335,12 @@ def blanks(line: bytes) -> list[tuple[int, bytes, bool]]:
 
 
 def _blanks(line: bytes, found: re.Match[bytes]) -> list[tuple[int, bytes, bool]]:
-    size = int(found[8])
-    wanted = [(found.start(11), _NO_SALT, True)]
-    for group in (9, 10):
+    size = int(found["payload_bytes"])
+    wanted = [(found.start("slot"), _NO_SALT, True)]
+    for group in ("line_feeds", "returns"):
         if found[group] is not None:
             wanted.append((found.start(group), b"[" + b" " * (len(found[group]) - 2) + b"]", False))
     start = found.end()
-    slot = max(size, 4) if found[11] != _NO_SALT else _end_of_blank(line, start, size) - start
+    slot = max(size, 4) if found["slot"] != _NO_SALT else _end_of_blank(line, start, size) - start
     wanted.append((start, b"null".ljust(slot), False))
     return [one for one in wanted if line[one[0] : one[0] + len(one[1])] != one[1]]

@@ -61,17 +61,12 @@ class Segments:
         return self._files.stamp(self.path(number))
 
     def count(self) -> int:
-        """How many segments there are, without a hole."""
-        if self.stamp(1) is None:
-            return 0
+        """The number of the last segment; one in front of it may be missing."""
         named = re.compile(re.escape(os.path.basename(self._path)) + r"\.(\d{6,})\Z")
-        found = {
+        found = [
             int(match[1]) for name in self._files.names(folder_of(self._path)) if (match := named.match(name))
-        }
-        number = 1
-        while number + 1 in found:
-            number += 1
-        return number
+        ]
+        return max([*found, 0 if self.stamp(1) is None else 1])
 
     def handle(self, number: int) -> _Handle:
         """A descriptor of the segment as it is now (a settled ledger has a new file of the same name)."""

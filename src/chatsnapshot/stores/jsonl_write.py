@@ -56,6 +56,7 @@ class JsonlWriter:
         self._inode = -1
         self._appending: tuple[int, int, int] | None = None  # descriptor, segment, inode
         self._doubtful = False
+        self._erasing = False
         self._damage: Corrupt | None = None
         self.at: At | None = None
 
@@ -82,6 +83,8 @@ class JsonlWriter:
                 )
                 stamp = self._segments.stamp(1)
         if stamp is None or not stamp.bytes:
+            if self._segments.count() > 1:
+                raise Corrupt(f"{self._path} is missing, and segments that follow it are there; put it back")
             if not create:
                 raise NotFound(f"no ledger at {self._path}; record something there first, or check the path")
             self._begin_segment(str(uuid.uuid4()), 1, 1, EMPTY_ROOT)
@@ -106,8 +109,9 @@ class JsonlWriter:
             self._settle()
         at = self.at
         if at is not None and self._same_index():
-            if self._segments.stamp(at.segment) == at.stamp and self._segments.stamp(at.segment + 1) is None:
-                return at
+            known, following = self._segments.stamp(at.segment), self._segments.stamp(at.segment + 1)
+            if known == at.stamp and following is None:
+                return at if not self._erasing else self.finish_erasing(at)
         elif self._db is not None:
             self._drop_connection()
         found = self._looked(at)
@@ -226,6 +230,7 @@ class JsonlWriter:
         if made.tiles:
             index.add_tiles(made.tiles)
         if erasing:
+            self._erasing = True
             index.add_erasing(rows[0][0], erasing)
         self._append(at, data)
         stamp = self._segments.stamp(at.segment)
@@ -325,12 +330,14 @@ class JsonlWriter:
     def note_erasing(self, record: int, positions: Sequence[int]) -> None:
         """The record at this position names payloads that must go."""
         if positions:
+            self._erasing = True
             with transaction(self.index.db):
                 self.index.add_erasing(record, positions)
 
     def finish_erasing(self, at: At) -> At:
         """Remove the payloads that records name."""
         self.at = at = remove_payloads(self.index, self._segments, self._files, self._blobs, at)
+        self._erasing = False
         return at
 
     # --- the index file ---
