@@ -52,6 +52,8 @@ __all__ = ["JsonlStore"]
 T = TypeVar("T")
 
 _SEQUENCES_KEPT = 100_000
+_BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.IOError)
+"""Errors that say that the index is no longer one; it is made again."""
 
 
 class JsonlStore:
@@ -138,6 +140,12 @@ class JsonlStore:
                     self._sequences.clear()
                 yield self._writer.index
                 done = True
+            except _BROKEN as error:
+                self._writer.remove_index()
+                raise StoreUnavailable(
+                    f"the index of {self.path} was damaged ({error}) and is made again from the lines at the next "
+                    "call; nothing was stored, try again"
+                ) from error
             except apsw.Error as error:
                 raise _index_error(error, self.path) from error
             except OSError as error:
@@ -239,7 +247,9 @@ class JsonlStore:
                     if self._lookout.behind():
                         self._mend()
                     return self._lookout.with_index(work)
-                except (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.SQLError):
+                except _BROKEN:
+                    self._mend(broken=True)
+                except apsw.CantOpenError:
                     self._mend()
             return self._lookout.with_index(work)
         except OSError as error:
@@ -247,13 +257,17 @@ class JsonlStore:
         except apsw.Error as error:
             raise _index_error(error, self.path) from error
 
-    def _mend(self) -> None:
+    def _mend(self, broken: bool = False) -> None:
         """Somebody has changed the lines or taken the index away: look at both under the lock."""
         if self._read_only:
-            self._lookout.open_read_only()
+            if broken:
+                self._lookout.use_memory()
+            else:
+                self._lookout.open_read_only()
             return
         with self._writing():
-            pass
+            if broken:
+                self._writer.make_index_again()
 
     def head(self) -> Head:
         """The committed head."""

@@ -99,9 +99,9 @@ def loaded(index: JsonlIndex, segments: Segments, before: At | None, read_tile: 
     head = index.head()
     if head is None:
         return 1
-    count = segments.count()
     sealed = index.segments()
     if before is None:
+        count = segments.count()
         for one in sealed:
             stamp = segments.stamp(one.number)
             if one.number < head.segment and (stamp is None or stamp[1:] != (one.bytes, one.mtime_ns)):
@@ -109,6 +109,8 @@ def loaded(index: JsonlIndex, segments: Segments, before: At | None, read_tile: 
     stamp = segments.stamp(head.segment)
     if stamp is None or not head.matches(stamp) or len(sealed) != head.segment:
         return min(head.segment, len(sealed)) or 1
+    if before is not None:
+        count = head.segment if segments.stamp(head.segment + 1) is None else head.segment + 1
     if count != head.segment:
         return head.segment + 1 if count > head.segment else 1
     tree: Tree | None = None
@@ -197,7 +199,7 @@ def read_on(index: JsonlIndex, segments: Segments, at: At) -> At | None:
     stamp = segments.stamp(at.segment)
     if stamp is None or stamp.inode != at.stamp.inode or stamp.bytes < at.end:
         return None
-    if segments.count() != at.segment:
+    if segments.stamp(at.segment + 1) is not None:
         return None
     reading = _Reading(index, at.tree.copy(), at.recorded_at)
     lines = segments.lines(at.segment, at.end, stamp.bytes)
@@ -227,8 +229,11 @@ def read_again(index: JsonlIndex, segments: Segments, start: int, path: str, rea
         else:
             index.restamp(start - 1, segments.stamp(start - 1) or Stamp(0, 0, 0))
         index.cut(start, before.size + 1)
-        tree, recorded_at = tree_of(index, segments, before, read_tile), before.recorded_at
-    else:
+        try:
+            tree, recorded_at = tree_of(index, segments, before, read_tile), before.recorded_at
+        except Corrupt:
+            start = 1  # what stands before is not as the index says either
+    if start == 1:
         index.cut(1, 1)
     reading = _Reading(index, tree, recorded_at)
     stamp = Stamp(0, 0, 0)

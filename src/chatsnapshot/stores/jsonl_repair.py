@@ -10,9 +10,23 @@ from chatsnapshot.errors import Corrupt
 from chatsnapshot.stores.jsonl_file import FileIO, Unwritten, folder_of, replace_file, write_all
 from chatsnapshot.stores.jsonl_segments import Segments
 
-__all__ = ["doubt_path", "mark_doubtful", "set_aside_tail", "write_anew"]
+__all__ = ["doubt_path", "has_torn_header", "mark_doubtful", "set_aside_tail", "write_anew"]
+
+_MAGIC = b'{"chatsnapshot":"ledger"'
+_HEADER_BYTES_MAX = 4096
 
 _log = logging.getLogger("chatsnapshot")
+
+
+def has_torn_header(files: FileIO, path: str) -> bool:
+    """Whether a file holds the beginning of a header and nothing else: it never had an entry."""
+    descriptor = files.open_to_read(path)
+    try:
+        data = files.read(descriptor, _HEADER_BYTES_MAX, 0)
+    finally:
+        files.close(descriptor)
+    begins = data.startswith(_MAGIC) or _MAGIC.startswith(data)
+    return begins and bool(data) and b"\n" not in data and len(data) < _HEADER_BYTES_MAX
 
 
 def set_aside_tail(

@@ -23,14 +23,18 @@ from chatsnapshot.stores.jsonl_lines import (
     encode_rows,
 )
 from chatsnapshot.stores.jsonl_look import index_tile
-from chatsnapshot.stores.jsonl_repair import doubt_path, mark_doubtful, set_aside_tail, write_anew
+from chatsnapshot.stores.jsonl_repair import (
+    doubt_path,
+    has_torn_header,
+    mark_doubtful,
+    set_aside_tail,
+    write_anew,
+)
 from chatsnapshot.stores.jsonl_segments import Segments
 from chatsnapshot.stores.leaving import leave_open
 from chatsnapshot.stores.planning import Plan
 
 __all__ = ["JsonlWriter"]
-
-_MAGIC = b'{"chatsnapshot":"ledger"'
 
 
 class JsonlWriter:
@@ -65,23 +69,10 @@ class JsonlWriter:
     def open(self, create: bool) -> At:
         """Make the file when there is none, mend its end, and know its state. Raises :class:`NotFound`."""
         stamp = self._segments.stamp(1)
-        if stamp is not None and 0 < stamp.bytes < 4096 and self._segments.count() == 1:
-            descriptor = self._files.open_to_read(self._path)
-            try:
-                data = self._files.read(descriptor, stamp.bytes, 0)
-            finally:
-                self._files.close(descriptor)
-            if b"\n" not in data and (data.startswith(_MAGIC) or _MAGIC.startswith(data)):
-                set_aside_tail(
-                    self._files,
-                    self._segments,
-                    1,
-                    0,
-                    "not even the header is complete",
-                    self._clock,
-                    entries=0,
-                )
-                stamp = self._segments.stamp(1)
+        if stamp is not None and self._segments.count() == 1 and has_torn_header(self._files, self._path):
+            reason = "not even the header is complete"
+            set_aside_tail(self._files, self._segments, 1, 0, reason, self._clock, entries=0)
+            stamp = self._segments.stamp(1)
         if stamp is None or not stamp.bytes:
             if self._segments.count() > 1:
                 raise Corrupt(f"{self._path} is missing, and segments that follow it are there; put it back")
@@ -126,8 +117,8 @@ class JsonlWriter:
                 index = self._connected()
                 found = loaded(index, self._segments, before, self._read_tile) if index.usable() else 1
                 return found if isinstance(found, At) else self._read_lines(index, found, before)
-            except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError):
-                self._remove_index()
+            except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError, apsw.IOError):
+                self.remove_index()
         index = self._connected()
         return self._read_lines(index, 1, None)
 
@@ -240,7 +231,7 @@ class JsonlWriter:
             index.set_head(after.ledger_id, after.head, after.segment, stamp)
             db.execute("COMMIT")
         except apsw.Error:
-            self._remove_index()  # the lines are durable: the index is made again from them
+            self.remove_index()  # the lines are durable: the index is made again from them
         self.at = after
 
     def _append(self, at: At, data: bytes) -> None:
@@ -356,7 +347,13 @@ class JsonlWriter:
         stamp = self._files.stamp(self._index_path)
         return stamp is not None and stamp.inode == self._inode
 
-    def _remove_index(self) -> None:
+    def make_index_again(self) -> None:
+        """The index cannot be read: every line is taken into a new one."""
+        self.remove_index()
+        self.follow()
+
+    def remove_index(self) -> None:
+        """Take the index away; the next look makes it again."""
         self._drop_connection()
         for suffix in ("", "-wal", "-shm"):
             try:

@@ -203,3 +203,19 @@ def test_a_newer_format_is_refused(path: Path, ten: list[bytes]) -> None:
     for read_only in (True, False):
         with pytest.raises(FormatTooNew):
             chatsnapshot.open(path, read_only=read_only)
+
+
+def test_damage_that_left_no_trace_in_the_time_of_the_file_is_found_when_it_is_read(
+    path: Path, ten: list[bytes], opened: Open, event: Event
+) -> None:
+    import os
+
+    stat = path.stat()
+    put(path, [*ten[:4], ten[4].replace(b'"position"', b'"Position"'), *ten[5:]])
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    ledger = opened()
+    assert [entry.position for entry in ledger.read(until=3)] == [1, 2, 3]
+    with pytest.raises(Corrupt) as caught:
+        list(ledger.read())
+    assert caught.value.position == 4
+    assert 4 in [problem.position for problem in ledger.verify().problems]

@@ -200,3 +200,19 @@ def test_projection_states_survive_an_index_that_is_only_behind(
     assert store.load_state("runs", 1, "run-1") == b"state"
     store.drop_states("runs", 1)
     assert store.checkpoint("runs", 1) is None
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_an_index_that_breaks_while_the_ledger_is_open_is_made_again(
+    path: Path, filled: Any, opened: Open, event: Event, read_only: bool
+) -> None:
+    ledger = opened(read_only=read_only)
+    ledger.head  # noqa: B018 - connections are open
+    database = index_files(path)[0]
+    with database.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (database.stat().st_size - 4096))
+    index_files(path)[1].write_bytes(b"")
+    ledger._store._lookout.after_fork()  # type: ignore[attr-defined]  # no page is left in a cache
+    assert answers(ledger) == filled
+    assert ledger.verify().ok

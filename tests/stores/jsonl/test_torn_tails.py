@@ -46,8 +46,10 @@ def test_every_prefix_opens_with_its_whole_batches_and_goes_on(
     data, sizes = three_batches
     entries = [0, 2, 3, 6]
     copy = tmp_path / "copy"
-    # Every byte of the last batch, and one in seven before.
-    cuts = [*range(sizes[0], sizes[2], 7), *range(sizes[2], len(data) + 1)]
+    # Every byte of the last two lines, one in nine before, and both sides of every end of a batch.
+    last = data.rindex(b"\n", 0, data.rindex(b"\n", 0, -1))
+    cuts = [*range(sizes[0], last, 9), *range(last, len(data) + 1)]
+    cuts = sorted({*cuts, *(size + step for size in sizes[:-1] for step in (-1, 0, 1))} - {sizes[0] - 1})
     for cut in cuts if index == "no index" else cuts[::3]:
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(path.parent, copy)
