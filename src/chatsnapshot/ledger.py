@@ -403,8 +403,8 @@ class Ledger:
         return self.read(**filters).__aiter__()
 
     def get(self, event_id: object) -> LedgerEntry:
-        """The entry of one event; raises :class:`NotFound`."""
-        key = uuid_bytes(event_id)
+        """The entry of one event, named by its id, an envelope or a ``Pending``; raises :class:`NotFound`."""
+        key = uuid_bytes(getattr(event_id, "event_id", event_id))
         rows = self._store.get([key])
         if key not in rows:
             raise NotFound(f"there is no event {uuid_text(key)} in {self.url}")

@@ -164,7 +164,7 @@ def python() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def together() -> Callable[..., list[Any]]:
-    """``together(function, count)``: call it in that many threads at once and give the results, or raise the first error."""
+    """``together(function, count)``: call it in that many threads at once; the results, or the first error raised."""
 
     def run(function: Callable[[int], Any], count: int) -> list[Any]:
         barrier = threading.Barrier(count)

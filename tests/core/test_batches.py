@@ -27,7 +27,13 @@ def key(number: int) -> str:
 
 
 def event(number: int, **other: Any) -> dict[str, Any]:
-    return {"event_type": "a.b", "correlation_id": "c", "event_id": key(number), "payload": {"n": number}, **other}
+    return {
+        "event_type": "a.b",
+        "correlation_id": "c",
+        "event_id": key(number),
+        "payload": {"n": number},
+        **other,
+    }
 
 
 def test_a_batch_lands_in_its_order_with_one_recorded_at(ledger: Ledger) -> None:
@@ -90,7 +96,9 @@ def test_the_same_id_twice_with_other_content_refuses_the_batch(ledger: Ledger) 
     with pytest.raises(EventConflict) as caught:
         ledger.record_many([event(1), event(2), event(1, payload={"n": 9})])
     assert (caught.value.position, caught.value.fields, caught.value.event_id) == (None, ("payload",), key(1))
-    assert str(caught.value).startswith(f"event {key(1)} is recorded in the same batch with another payload; ")
+    assert str(caught.value).startswith(
+        f"event {key(1)} is recorded in the same batch with another payload; "
+    )
     assert ledger.head == 0
 
 
@@ -121,7 +129,10 @@ def test_an_erased_event_in_a_batch_is_returned_as_erased(ledger: Ledger) -> Non
         ({"event_type": "Bad"}, "event 1 of the batch: event_type must read"),
         ({"correlation_id": "c"}, "event 1 of the batch: event_type is missing"),
         ({"event_type": "a.b", "correlation_id": ""}, "event 1 of the batch: correlation_id is empty"),
-        ({"event_type": "a.b", "correlation_id": "c", "type": 1}, "event 1 of the batch: 'type' is no argument"),
+        (
+            {"event_type": "a.b", "correlation_id": "c", "type": 1},
+            "event 1 of the batch: 'type' is no argument",
+        ),
         ({"event_type": "a.b", "correlation_id": "c", "wait": False}, "'wait' is no argument"),
         ({"event_type": "a.b", "correlation_id": "c", "expected_sequence": 0}, "'expected_sequence' is no"),
         ({"event_type": "a.b", "correlation_id": "c", "frame": 0}, "'frame' is no argument"),
@@ -181,7 +192,9 @@ def test_a_batch_is_bounded_in_events_and_bytes(url: str, opened: Callable[..., 
     ledger = opened(url, limits=Limits(batch_events_max=3, batch_bytes_max=200))
     with pytest.raises(LimitExceeded, match="batch_events_max is 3 and 4 were found; record several batches"):
         ledger.record_many([event(n) for n in range(4)])
-    with pytest.raises(LimitExceeded, match="batch_bytes_max is 200 and 322 were found; record several batches"):
+    with pytest.raises(
+        LimitExceeded, match="batch_bytes_max is 200 and 322 were found; record several batches"
+    ):
         ledger.record_many([event(n, payload={"x": "y" * 153}) for n in range(2)])
     assert ledger.head == 0
     assert len(ledger.record_many([event(n) for n in range(3)])) == 3
@@ -207,7 +220,9 @@ class Model:
     def __init__(self) -> None:
         self.events: list[tuple[int, str, int]] = []
 
-    def batch(self, wanted: list[tuple[int, str, int]], expected: int | None) -> list[int] | type[LedgerError]:
+    def batch(
+        self, wanted: list[tuple[int, str, int]], expected: int | None
+    ) -> list[int] | type[LedgerError]:
         known = {number: (place, text, value) for place, (number, text, value) in enumerate(self.events, 1)}
         new: dict[int, tuple[str, int]] = {}
         for number, correlation, value in wanted:

@@ -78,7 +78,9 @@ def test_a_correlation_that_cannot_be_is_refused_and_nothing_is_stored(
 
 
 def test_an_event_without_correlation_is_refused_with_what_to_do(ledger: Ledger) -> None:
-    with pytest.raises(InvalidEvent, match="correlation_id is missing; give the id .* or record inside a scope"):
+    with pytest.raises(
+        InvalidEvent, match=r"correlation_id is missing; give the id .* or record inside a scope"
+    ):
         ledger.record("a.b", {})
     assert ledger.head == 0
 
@@ -198,9 +200,7 @@ def test_what_verification_relies_on_is_recorded_by_the_ledger_alone(ledger: Led
         ("execution_x.y", "system"),
     ],
 )
-def test_without_a_source_the_origin_follows_the_domain(
-    ledger: Ledger, event_type: str, origin: str
-) -> None:
+def test_without_a_source_the_origin_follows_the_domain(ledger: Ledger, event_type: str, origin: str) -> None:
     assert ledger.record(event_type, correlation_id="c").source == Source(origin, "none")
 
 
@@ -267,7 +267,7 @@ def test_a_timestamp_of_another_zone_is_kept_as_utc(ledger: Ledger) -> None:
 def test_a_naive_timestamp_is_refused_and_nothing_is_stored(ledger: Ledger) -> None:
     with pytest.raises(InvalidEvent, match=r"no time zone; use datetime\.now\(timezone\.utc\)"):
         ledger.record("a.b", correlation_id="c", timestamp=datetime.now())
-    with pytest.raises(InvalidEvent, match="event 1 of the batch: timestamp .* has no time zone"):
+    with pytest.raises(InvalidEvent, match=r"event 1 of the batch: timestamp .* has no time zone"):
         ledger.record_many(
             [
                 {"event_type": "a.b", "correlation_id": "c"},
@@ -298,7 +298,10 @@ def test_the_timestamp_is_the_moment_of_the_call_not_of_the_commit(
 @pytest.mark.parametrize(
     ("given", "read"),
     [
-        ({"actor": "ada", "n": 7, "ok": True, "links": ["a", "b"]}, {"actor": "ada", "n": 7, "ok": True, "links": ["a", "b"]}),
+        (
+            {"actor": "ada", "n": 7, "ok": True, "links": ["a", "b"]},
+            {"actor": "ada", "n": 7, "ok": True, "links": ["a", "b"]},
+        ),
         ({"a": 1.5, "b": 2**53, "c": -(2**53) + 1}, {"a": "1.5", "b": "9007199254740992", "c": -(2**53) + 1}),
         ({"none": None}, {}),
         ({}, {}),

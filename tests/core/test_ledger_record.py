@@ -100,7 +100,6 @@ FULL: dict[str, Any] = {
         ({"payload": {"x": 1, "y": None}}, ("payload",)),
         ({"correlation_id": "d"}, ("correlation_id",)),
         ({"causation_id": ID}, ("causation_id",)),
-        ({"causation_id": None}, ("causation_id",)),
         ({"source": {"origin": "agent", "runtime": "ag2"}}, ("source",)),
         ({"timestamp": "2026-11-30T02:26:03.000001Z"}, ("timestamp",)),
         ({"attributes": {"actor": "bob"}}, ("attributes",)),
@@ -282,3 +281,10 @@ def test_a_read_only_ledger_refuses_every_way_of_recording(path: str, opened: Ca
         with pytest.raises(ReadOnly, match="was opened read-only; open it with read_only=False to record"):
             attempt()
     assert reader.head == 1
+
+
+def test_a_retry_without_its_cause_is_the_same_event(ledger: Ledger) -> None:
+    """A scope may have filled the cause in the first time; the retry may stand outside of it."""
+    ledger.record("x.y", correlation_id="before")
+    first = ledger.record(**FULL)
+    assert ledger.record(**{**FULL, "causation_id": None}) == first

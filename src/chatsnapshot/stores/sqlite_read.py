@@ -167,7 +167,7 @@ def _conditions(query: Query) -> tuple[list[str], list[object]]:
             # Event types are ASCII, so that the text after the prefix is below one more than its last character.
             parts.append("(event_type >= ? AND event_type < ?)")
             bound += [prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)]
-        add(f"({' OR '.join(parts)})", *bound)
+        add(f"({' OR '.join(parts) or 'FALSE'})", *bound)
     for field in ("origin", "runtime", "name"):
         wanted = getattr(query, field)
         if wanted is not None:
