@@ -58,7 +58,7 @@ def _as_indexed(index: JsonlIndex, head: IndexHead, segments: Segments) -> bool:
     """
     tree = Tree()
     places = _all_places(index, head.head.size)
-    first = members = done = 0
+    first, members, done = 1, 0, 0
     for number in range(1, head.segment + 1):
         stamp = segments.stamp(number)
         if stamp is None or next(index.damages(), None) is not None:
@@ -95,7 +95,7 @@ def _as_indexed(index: JsonlIndex, head: IndexHead, segments: Segments) -> bool:
                 tree.extend(leaves)
                 leaves = []
         tree.extend(leaves)
-    return done == head.head.size and done + 1 == max(first + members, 1)
+    return done == head.head.size and done + 1 == first + members
 
 
 def _all_places(index: JsonlIndex, size: int) -> Iterator[Place]:

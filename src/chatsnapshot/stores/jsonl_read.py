@@ -107,6 +107,10 @@ def read_page(
             if not scanned:
                 raise
             return Page(found, edge, False)
+        if len(places) < wanted or edge == (low if reverse else high):
+            break
+        if len(found) >= limit or taken >= limits.page_bytes_max or scanned >= scan_max:
+            return Page(found, edge, False)
         if reverse:
             high = edge
         else:

@@ -216,3 +216,15 @@ def test_an_index_that_breaks_while_the_ledger_is_open_is_made_again(
     ledger._store._lookout.after_fork()  # type: ignore[attr-defined]  # no page is left in a cache
     assert answers(ledger) == filled
     assert ledger.verify().ok
+
+
+def test_a_sound_ledger_is_examined_without_reading_its_lines_a_second_time(
+    path: Path, filled: Any, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from chatsnapshot.stores import jsonl_examine
+
+    def never(*_: object, **__: object) -> Any:
+        raise AssertionError("the thorough way is for ledgers in which something is wrong")
+
+    monkeypatch.setattr(jsonl_examine, "scan", never)
+    assert opened(read_only=True).verify().ok
