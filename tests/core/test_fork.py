@@ -139,6 +139,7 @@ threads = [
     threading.Thread(target=busy, args=(lambda n: list(ledger.read(limit=20)),)),
 ]
 for thread in threads:
+    thread.daemon = True
     thread.start()
 for round in range(25):
     def work():
@@ -178,9 +179,7 @@ ledger.close()
     assert numbers(path) == {"a": [0, 1], "b": [0, 1], "c": [0]}
 
 
-def test_a_child_that_closes_or_dies_does_not_harm_the_parent(
-    python: Callable[..., Any], path: str
-) -> None:
+def test_a_child_that_closes_or_dies_does_not_harm_the_parent(python: Callable[..., Any], path: str) -> None:
     program = f"""{PRELUDE}
 ledger = chatsnapshot.open(sys.argv[1])
 for n in range(10):

@@ -35,6 +35,7 @@ from chatsnapshot.stores.base import (
 )
 from chatsnapshot.stores.clockwatch import ClockWatch
 from chatsnapshot.stores.filelock import file_lock
+from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.imports import check_rows
 from chatsnapshot.stores.leaving import leave_open
 from chatsnapshot.stores.planning import Plan, known_ids, plan
@@ -102,7 +103,7 @@ class SqliteStore:
             with self._reading() as db:
                 return sqlite_schema.ledger_id(db, self._ledger, self.path)
         try:
-            with self._lock:
+            with self._lock, at_work:
                 db = self._connected()
                 if create:
                     return sqlite_schema.create(db, self._ledger, self._clock())
@@ -135,7 +136,6 @@ class SqliteStore:
     def erase(self, positions: Sequence[int], record: Draft) -> Row:
         """Store the record and remove the payloads in one transaction, then scrub the log."""
         with self._writing() as db:
-            db.execute("PRAGMA secure_delete=ON")
             head = self._writer.head(db)
             self._follow(db, head)
             recorded_at, groups = self._watch.stamp(head.recorded_at, [Group([record])])
@@ -207,7 +207,7 @@ class SqliteStore:
         """The lock, a sound connection and an open write transaction; what is not committed inside is rolled back."""
         if self._lock is None:
             raise ReadOnly(f"{self.path} was opened read-only; open it with read_only=False to record")
-        with self._lock:
+        with self._lock, at_work:
             try:
                 db = self._connected()
                 if db.in_transaction:  # Ctrl-C came before it could be rolled back
@@ -303,6 +303,12 @@ class SqliteStore:
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
+        with at_work, self._borrowed() as db:
+            yield db
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[apsw.Connection]:
+        """A reading connection of the pool, or a new one; a connection that failed does not go back."""
         if self._closed:
             raise LedgerClosed(f"the ledger {self.path} was closed; open it again to read")
         try:
@@ -411,11 +417,14 @@ class SqliteStore:
         """Close the connections and let go of the lock file."""
         if self._closed:
             return
-        self._readers.close()
+        with at_work:
+            self._readers.close()
         if self._lock is None:
             self._closed = True
             return
-        with self._lock:
+        with self._lock, at_work:
+            if self._closed:  # by another thread, at the same time
+                return
             self._closed = True
             if self._db is not None:
                 self._empty_log(self._db)

@@ -160,6 +160,8 @@ def connect(path: str, *, write: bool, durability: str = "full") -> apsw.Connect
             db.execute("PRAGMA journal_mode=WAL")
             db.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
             db.execute("PRAGMA fullfsync=ON; PRAGMA checkpoint_fullfsync=ON")
+            # From the first write on: a page that is split must leave no copy behind of what is erased later.
+            db.execute("PRAGMA secure_delete=ON")
             db.execute(
                 f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}; PRAGMA journal_size_limit={WAL_BYTES_KEPT}"
             )
