@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -135,34 +136,58 @@ def test_a_hanging_ledger_holds_the_run_up_once_and_for_a_bounded_time() -> None
     assert ledger.texts() == list(range(1, 21))
 
 
-def test_a_cancelled_run_is_cancelled_and_its_event_is_recorded() -> None:
-    started = threading.Event()
+class Slow(FlakyLedger):
+    """Answers when its gate is opened."""
 
-    class Slow(FlakyLedger):
-        gate: asyncio.Event
+    def __init__(self) -> None:
+        super().__init__()
+        self.started = asyncio.Event()
+        self.gate = asyncio.Event()
+        self.failing = False
 
-        async def arecord_many(self, events: Sequence[Any]) -> None:
-            started.set()
-            await self.gate.wait()
-            self.record_many(events)
+    async def arecord_many(self, events: Sequence[Any]) -> None:
+        self.started.set()
+        await self.gate.wait()
+        if self.failing:
+            raise StoreUnavailable("the store went away meanwhile")
+        self.record_many(events)
 
-    ledger = Slow()
-    recorder = safe(ledger)
 
-    async def run() -> None:
-        ledger.gate = asyncio.Event()
+@pytest.mark.parametrize("failing", [False, True], ids=["well", "failing meanwhile"])
+def test_a_cancelled_run_is_cancelled_and_its_event_is_recorded(failing: bool) -> None:
+    async def run() -> list[Any]:
+        ledger = Slow()
+        ledger.failing = failing
+        recorder = safe(ledger)
         task = asyncio.ensure_future(recorder.arecord(event(1)))
-        while not started.is_set():
-            await asyncio.sleep(0)
+        await ledger.started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         ledger.gate.set()
-        while not ledger.stored:
-            await asyncio.sleep(0)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.wait(others)
+        assert recorder.failures == failing
+        assert await asyncio.to_thread(recorder.flush, 10)
+        return ledger.texts()
 
-    asyncio.run(run())
-    assert ledger.texts() == [1]
+    assert asyncio.run(run()) == [1]
+
+
+def test_a_recording_that_fails_after_its_time_leaves_no_complaint(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> list[Any]:
+        ledger = Slow()
+        ledger.failing = True
+        recorder = safe(ledger, wait_seconds_max=0.01)
+        await recorder.arecord(event(1))
+        ledger.gate.set()
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+        assert await asyncio.to_thread(recorder.flush, 10)
+        return ledger.texts()
+
+    assert asyncio.run(run()) == [1]
+    gc.collect()
+    assert [record.name for record in caplog.records] == ["chatsnapshot.adapters"]
 
 
 def test_what_does_not_fit_is_dropped_and_told_as_a_gap_when_the_store_is_back() -> None:

@@ -222,8 +222,9 @@ def test_a_group_chat_tells_its_handoffs_by_name(ledger: Ledger, models: Models,
     ]
     end = one(ledger, "execution.run_completed").payload
     assert (end["last_speaker"], end["variables"]) == ("closer", {"topic": "refund"})
-    routed = next(entry.payload for entry in ledger.read(event_type="execution.tool_result"))
+    routed, transferred = [entry.payload for entry in ledger.read(event_type="execution.tool_result")]
     assert routed["result"]["target"] == {"kind": "AgentNameTarget", "name": "specialist"}
+    assert transferred["result"] == {"kind": "AgentTarget", "name": "closer"}
     speakers = [
         entry.payload["speaker"]
         for entry in ledger.read(event_type="execution.state_change")

@@ -44,9 +44,7 @@ def _request(run: Run, event: Any, context: Any) -> list[Event]:
 
 
 def _response(run: Run, event: Any, context: Any) -> list[Event]:
-    answered = run.results[-1] if run.results else None
-    payload = {**normalize(event), "name": run.agent}
-    made = run.event(map_event(event), payload, cause=run.replying or answered)
+    made = run.event(map_event(event), {**normalize(event), "name": run.agent}, cause=run.replying)
     run.replying, run.asked_by = None, run.last
     run.results.clear()
     return [made]
