@@ -141,7 +141,7 @@ threads = [
 for thread in threads:
     thread.daemon = True
     thread.start()
-for round in range(25):
+for round in range(15):
     def work():
         list(ledger.read(limit=5))
         note(ledger, "child", round)
@@ -155,7 +155,7 @@ ledger.close()
 """
     python(program, path)
     found = numbers(path)
-    assert found["child"] == list(range(-1, 25))
+    assert found["child"] == list(range(-1, 15))
     for name in ("writer", "queue"):
         assert found[name] == list(range(len(found[name])))
 

@@ -49,6 +49,7 @@ class MemoryStore:
         self._limits = limits
         self._lock = threading.Lock()
         self._closed = False
+        self._gone, self._instead = "was closed and its events are gone", "open a new one"
         self._rows: list[Row] = []
         self._tree = Tree()
         self._recorded_at = ""
@@ -102,7 +103,7 @@ class MemoryStore:
 
     def _open(self) -> None:
         if self._closed:
-            raise LedgerClosed("this memory ledger was closed and its events are gone; open a new one")
+            raise LedgerClosed(f"this memory: ledger {self._gone}; {self._instead}")
 
     def read(
         self, query: Query, *, after: int, until: int, limit: int, reverse: bool, hint: int | None
@@ -262,6 +263,8 @@ class MemoryStore:
         """A forked child has a copy, not the ledger: it must not use it."""
         self._lock = threading.Lock()
         self._closed = True
+        self._gone = "does not follow a fork: its events are in the parent"
+        self._instead = "give both processes a path such as runs.db"
 
     def close(self) -> None:
         """Let go of the events."""

@@ -423,13 +423,19 @@ class SqliteStore:
             self._closed = True
             return
         with self._lock, at_work:
-            if self._closed:  # by another thread, at the same time
-                return
-            self._closed = True
-            if self._db is not None:
-                self._empty_log(self._db)
-            self._drop_connection()
-        self._lock.close()
+            ended = self._end()
+        if ended:
+            self._lock.close()
+
+    def _end(self) -> bool:
+        """Close the writing connection, unless another thread was faster."""
+        if self._closed:
+            return False
+        self._closed = True
+        if self._db is not None:
+            self._empty_log(self._db)
+        self._drop_connection()
+        return True
 
     def _empty_log(self, db: apsw.Connection) -> None:
         """Bring the log into the file, so that a copy of the file alone is whole; not while others use the ledger."""
