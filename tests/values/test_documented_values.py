@@ -154,6 +154,8 @@ def equal(left: Any, right: Any) -> bool:
         return list(left) == list(right) and all(map(equal, left.values(), right.values()))
     if isinstance(left, float) and math.isnan(left):
         return math.isnan(right)
+    if isinstance(left, (set, frozenset)):  # the order of their repr depends on how they were built
+        return bool(left == right)
     return bool(left == right) and repr(left) == repr(right)
 
 
