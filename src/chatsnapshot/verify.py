@@ -231,17 +231,10 @@ class _Examination:
 
     def pages(self, head: int, progress: Callable[[int, int], None] | None) -> None:
         """Walk over every row in order; a missing position is named and its place in the tree taken as it is."""
-        after = 0
+        read, limit, after = self.store.read, self.limits.page_entries_max, 0
         while after < head:
             try:
-                page = self.store.read(
-                    Query(),
-                    after=after,
-                    until=head,
-                    limit=self.limits.page_entries_max,
-                    reverse=False,
-                    hint=None,
-                )
+                page = read(Query(), after=after, until=head, limit=limit, reverse=False, hint=None)
             except Corrupt as error:
                 if error.position is None or error.position <= after:
                     raise

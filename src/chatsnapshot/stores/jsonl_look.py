@@ -11,6 +11,7 @@ import apsw
 
 from chatsnapshot.errors import Corrupt, LedgerError
 from chatsnapshot.stores.filelock import FileLock
+from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.jsonl_file import FileIO, Stamp
 from chatsnapshot.stores.jsonl_follow import At, loaded, read_again, read_on
 from chatsnapshot.stores.jsonl_index import JsonlIndex, connect, transaction
@@ -77,8 +78,12 @@ class Lookout:
     def with_index(self, work: Callable[[JsonlIndex], T]) -> T:
         """``work`` over one snapshot of the index. Raises apsw errors."""
         if self._memory is not None:
-            with self._mutex:
+            with at_work, self._mutex:
                 return work(self._followed())
+        with at_work:
+            return self._with_file(work)
+
+    def _with_file(self, work: Callable[[JsonlIndex], T]) -> T:
         pool = self._pool
         db = pool.take() or connect(self._index_path, write=False)
         try:
@@ -115,7 +120,7 @@ class Lookout:
 
     def use_memory(self) -> str:
         """Read every line into an index in memory; gives the ledger's id."""
-        with self._mutex:
+        with at_work, self._mutex:
             self._memory = apsw.Connection(":memory:")
             self._memory_at = None
             return self._follow().ledger_id
@@ -165,8 +170,8 @@ class Lookout:
 
     def close(self) -> None:
         """Close what is open."""
-        self._pool.close()
-        with self._mutex:
+        with at_work, self._mutex:
+            self._pool.close()
             memory, self._memory = self._memory, None
             if memory is not None:
                 memory.close()

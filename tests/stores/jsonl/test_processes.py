@@ -150,3 +150,40 @@ for number in range(5):
         with chatsnapshot.open(tmp_path / f"new{number}.jsonl") as ledger:
             assert ledger.head == 6
             assert ledger.verify().ok
+
+
+FORKER = """
+import os, sys, threading
+import chatsnapshot
+ledger = chatsnapshot.open(sys.argv[1], durability="os")
+done = threading.Event()
+
+def write():
+    while not done.is_set():
+        ledger.record("execution.message", {}, correlation_id="parent")
+        list(ledger.read(limit=5, reverse=True))
+
+threads = [threading.Thread(target=write) for _ in range(3)]
+for thread in threads:
+    thread.start()
+failed = 0
+for number in range(20):
+    child = os.fork()
+    if child == 0:
+        try:
+            ledger.record("execution.message", {}, correlation_id="child")
+            ledger.get(next(ledger.read(reverse=True)).event_id)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    failed += os.waitpid(child, 0)[1] != 0
+done.set()
+for thread in threads:
+    thread.join()
+print(failed, len(list(ledger.read(correlation_id="child"))), ledger.verify().ok)
+"""
+
+
+def test_twenty_forks_while_threads_read_and_write_hang_nobody(path: Path, program: Start) -> None:
+    found, _ = program(FORKER, path).communicate(timeout=60)
+    assert found.split() == ["0", "20", "True"]
