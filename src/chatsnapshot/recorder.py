@@ -59,6 +59,8 @@ class Recorder:
         self._afterwards: Callable[[], None] | None = None
         self._flight: list[Ticket] = []
         self._writer: threading.Thread | None = None
+        self._alone = False
+        """No writer thread can be started (Python 3.12 at exit, or too many): callers do its work."""
         self._stored = 0
         self._failures: deque[Failure] = deque(maxlen=_FAILURES_KEPT)
         self._room_waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
@@ -109,6 +111,8 @@ class Recorder:
                 interruption = error
         if interruption is not None:
             raise interruption
+        if self._alone:
+            self._serve()
 
     def accept(self, group: Group, entry: Callable[[Row], LedgerEntry]) -> Pending:
         """Queue one event without waiting for the commit; waits only while the queue is full."""
@@ -136,7 +140,11 @@ class Recorder:
                 room: asyncio.Future[None] = loop.create_future()
                 self._room_waiters.append((loop, room))
                 self._wake_writer()
+            if self._alone:
+                self._serve()
             await room
+        if self._alone:
+            self._serve()
         await ticket.future
         return ticket.rows()
 
@@ -146,6 +154,8 @@ class Recorder:
         Raises ``TimeoutError`` when that takes longer than ``timeout`` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+        if self._alone and self._inline != threading.get_ident():
+            self._serve()
         with self._mutex:
             accepted = [*self._flight, *self._queue]
             if accepted:
@@ -182,7 +192,11 @@ class Recorder:
                 if self._queue and not self._busy:
                     self._wake_writer()
                     writer = self._writer
+                    if self._alone:
+                        break
                 self._idle.wait()
+        if self._alone:
+            self._serve()
         if writer is not None:
             writer.join()
         then()
@@ -229,17 +243,22 @@ class Recorder:
         )
 
     def _enqueue(self, ticket: Ticket) -> None:
-        with self._mutex:
-            self._check_open()
-            if ticket.waited:
+        while True:
+            with self._mutex:
+                self._check_open()
+                if ticket.waited:
+                    self._check_outside()
+                if self._has_room(ticket):
+                    self._push(ticket)
+                    break
                 self._check_outside()
-            if self._queue and not self._has_room(ticket):
-                self._check_outside()
-                while not self._has_room(ticket):
-                    self._wake_writer()
+                self._wake_writer()
+                if self._busy or not self._alone:
                     self._space.wait()
-                    self._check_open()
-            self._push(ticket)
+                    continue
+            self._serve()
+        if self._alone:
+            self._serve()
 
     def _push(self, ticket: Ticket) -> None:
         self._queue.append(ticket)
@@ -249,15 +268,20 @@ class Recorder:
             self._wake_writer()
 
     def _wake_writer(self) -> None:
-        if self._writer is None:
-            exiting.start()
-            # Not a daemon: the interpreter waits for it at exit, and the exit watch tells it to drain and end.
-            writer = threading.Thread(target=self._write, name="chatsnapshot-writer", daemon=False)
-            exiting.own(writer)
-            writer.start()
-            self._writer = writer
-        else:
+        if self._writer is not None:
             self._work.notify()
+            return
+        # Not a daemon: the interpreter waits for it at exit, and the exit watch tells it to drain and end.
+        writer = threading.Thread(target=self._write, name="chatsnapshot-writer", daemon=False)
+        exiting.own(writer)
+        try:
+            exiting.start()
+            writer.start()
+        except RuntimeError:
+            self._alone = True
+        else:
+            self._alone = False
+            self._writer = writer
 
     def _drain(self) -> list[Ticket]:
         """The next groups for one commit."""
@@ -298,13 +322,26 @@ class Recorder:
                     self._work.wait()
                 self._busy = True
                 tickets = self._flight = self._drain()
-            outcomes = self._append([ticket.group for ticket in tickets])
-            self._busy = False
-            self._resolve(tickets, outcomes)
+            self._commit_together(tickets)
+
+    def _serve(self) -> None:
+        """Do the writer's work on the caller's thread, until the queue is empty or another thread is at it."""
+        while True:
             with self._mutex:
-                self._settle(tickets, outcomes)
-                self._idle.notify_all()
-            self._committed()
+                if self._busy or not self._queue:
+                    return
+                self._busy = True
+                tickets = self._flight = self._drain()
+            self._commit_together(tickets)
+
+    def _commit_together(self, tickets: Sequence[Ticket]) -> None:
+        outcomes = self._append([ticket.group for ticket in tickets])
+        self._busy = False
+        self._resolve(tickets, outcomes)
+        with self._mutex:
+            self._settle(tickets, outcomes)
+            self._idle.notify_all()
+        self._committed()
 
     def _append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Append groups; every group gets an outcome, whatever happens (but not for KeyboardInterrupt and the like)."""

@@ -212,25 +212,25 @@ note(0, wait=False)
 
 
 def test_no_signal_handler_and_no_atexit_handler_is_ours(python: Python, path: str) -> None:
-    program = f"""
+    program = """
 import atexit, signal, sys, threading
 taken = []
 for name in ("register", "unregister"):
     setattr(atexit, name, lambda *a, name=name, **k: taken.append((name, a)))
 register = threading._register_atexit
 threading._register_atexit = lambda *a, **k: taken.append(("threading", a))
-handlers = {{number: signal.getsignal(number) for number in signal.valid_signals()}}
+handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
 import chatsnapshot
 ledger = chatsnapshot.open(sys.argv[1])
 for wait in (True, False):
-    ledger.record("a.b", {{"n": 1}}, correlation_id="c", wait=wait)
+    ledger.record("a.b", {"n": 1}, correlation_id="c", wait=wait)
 ledger.flush()
 list(ledger.read()); ledger.verify(); ledger.replay("c")
 with ledger.run("r"):
     pass
 ours = [one for one in taken if "chatsnapshot" in repr(one)]
 assert not ours, ours
-assert handlers == {{number: signal.getsignal(number) for number in signal.valid_signals()}}
+assert handlers == {number: signal.getsignal(number) for number in signal.valid_signals()}
 """
     python(program, path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -209,3 +210,34 @@ def test_an_empty_group_asks_nothing_of_the_store(ledger: Ledger) -> None:
     assert ledger.record_many([]) == []
     assert ledger._store.append([Group([])]) == [[]]
     assert ledger.head == 0
+
+
+def test_where_no_thread_can_be_started_the_callers_do_the_writing(
+    url: str,
+    opened: Callable[..., Ledger],
+    together: Callable[..., list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python 3.12 starts no thread once the interpreter begins to end; a limit of the system may say no as well."""
+    ledger = opened(url, limits=Limits(queue_events_max=10))
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "chatsnapshot-writer":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    pending = [note(ledger, number, wait=False) for number in range(30)]
+    assert ledger.flush(10).stored == 30
+    assert [one.result(0).position for one in pending] == list(range(1, 31))
+    together(lambda thread: [note(ledger, n, wait=n % 2 == 0) for n in range(20)], 6)
+    assert ledger.flush(10).stored == 60
+
+    async def gathered() -> None:
+        await asyncio.gather(*(ledger.arecord("a.b", {"n": n}, correlation_id="a") for n in range(50)))
+
+    asyncio.run(gathered())
+    assert ledger.head == 200
+    note(ledger, 0, wait=False)
+    ledger.close()
