@@ -60,6 +60,14 @@ class _File(apsw.VFSFile):
     def excepthook(self, kind: Any, error: Any, trace: Any) -> None:
         """Errors are raised where the statement was; nothing is printed."""
 
+    def xLock(self, level: int) -> None:
+        try:
+            super().xLock(level)
+        except apsw.IOError:
+            # At its end a connection for reading asks for a lock that it cannot have; SQLite goes on without it, while an
+            # error that passes through here would be raised by close().
+            raise apsw.BusyError("a file opened for reading cannot be locked for writing") from None
+
     def _mtime(self) -> int:
         assert self._real is not None
         return os.stat(self._real).st_mtime_ns
