@@ -266,9 +266,12 @@ class JsonlStore:
             else:
                 self._lookout.open_read_only()
             return
-        with self._writing():
-            if broken:
-                self._writer.make_index_again()
+        try:
+            with self._writing():
+                if broken:
+                    self._writer.make_index_again()
+        except (StoreFull, StoreUnavailable):
+            self._lookout.use_memory()  # no index can be written: what is there is readable all the same
 
     def head(self) -> Head:
         """The committed head."""

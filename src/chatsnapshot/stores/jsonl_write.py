@@ -105,8 +105,8 @@ class JsonlWriter:
                 return at if not self._erasing else self.finish_erasing(at)
         elif self._db is not None:
             self._drop_connection()
-        found = self._looked(at)
-        self.at = found
+        self.at = None  # when the look fails, nothing of the index may be believed
+        self.at = found = self._looked(at)
         self._damage = self._first_damage(found)
         return self.finish_erasing(found)
 

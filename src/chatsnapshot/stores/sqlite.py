@@ -39,7 +39,7 @@ from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.imports import check_rows
 from chatsnapshot.stores.leaving import leave_open
 from chatsnapshot.stores.planning import Plan, known_ids, plan
-from chatsnapshot.stores.sqlite_errors import mapped
+from chatsnapshot.stores.sqlite_errors import is_unwritten, mapped
 from chatsnapshot.stores.sqlite_examine import examine
 from chatsnapshot.stores.sqlite_read import ReaderPool, one_snapshot, read_page, rows_by_id
 from chatsnapshot.stores.sqlite_write import SqliteWriter
@@ -216,11 +216,15 @@ class SqliteStore:
                 db.execute("BEGIN IMMEDIATE")
             except apsw.Error as error:
                 raise mapped(error, self.path) from error
+            done = False
             try:
                 yield db
+                done = True
             except apsw.Error as error:
                 raise mapped(error, self.path) from error
             finally:
+                if not done:
+                    self._sequences.clear()  # also when SQLite has rolled back by itself, as it does when full
                 if self._db is db and db.in_transaction:
                     self._roll_back(db)
 
@@ -236,11 +240,11 @@ class SqliteStore:
         """Make the transaction durable; from here on an error leaves open whether it is."""
         try:
             db.execute("COMMIT")
-        except apsw.FullError:
-            raise  # a frame of the log could not be written, so there is no commit record: definite
         except apsw.BusyError:
             raise
         except apsw.Error as error:
+            if is_unwritten(error) and self._struck_out(db):
+                raise  # definite: nothing of it can be found in the log any more
             self._poisoned = True
             self._drop_connection()
             raise CommitUncertain(
@@ -252,6 +256,21 @@ class SqliteStore:
             self._watch.committed()
             if len(self._sequences) > _SEQUENCES_KEPT:
                 self._sequences.clear()
+
+    def _struck_out(self, db: apsw.Connection) -> bool:
+        """Whether a commit of which a write failed is gone for good.
+
+        Its frames lie in the log behind the last commit, and a part that was not written can be as it must be from an
+        earlier use of the log: a process that recovers the log would take the commit for whole. A commit that changes
+        nothing is written over its first frame.
+        """
+        try:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            db.execute(f"PRAGMA user_version={sqlite_schema.FORMAT}")
+        except apsw.Error:
+            return False
+        return True
 
     def _connected(self) -> apsw.Connection:
         """The writing connection, opened anew when there is none or the last commit was uncertain."""

@@ -6,13 +6,20 @@ import apsw
 
 from chatsnapshot.errors import Corrupt, LedgerError, ReadOnly, StoreFull, StoreUnavailable
 
-__all__ = ["mapped"]
+__all__ = ["is_unwritten", "mapped"]
+
+
+def is_unwritten(error: apsw.Error) -> bool:
+    """Whether a write failed: no space, a quota, a limit on the size of files, the device."""
+    return (
+        isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_WRITE
+    )
 
 
 def mapped(error: apsw.Error, path: str) -> LedgerError:
     """The error of ours for one that was raised before a commit: nothing was stored."""
     text = str(error)
-    if isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_WRITE:
+    if is_unwritten(error):
         return StoreFull(f"no space left to write to {path} ({text}); nothing was stored, free some space")
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         return Corrupt(f"{path} is damaged ({text}); keep a copy of it and run chatsnapshot verify")

@@ -1,9 +1,9 @@
 """What a disk may hold after power was lost at any point of a journal.
 
-What was synced is there. Of what was not, anything may be: nothing, all, whole writes or 512-byte sectors of them by chance
-(the rest reads as before, or as NUL beyond the end), a last write cut in half. Names are in a folder up to some point of
-the changes since its last sync. After a failed sync the bytes that it was for may be lost although the system shows them,
-and only writing them again helps: that is what Linux file systems do.
+What was synced is there. Of what was not, anything may be: nothing, all, whole writes or 512-byte sectors of them by
+chance (the rest reads as before, or as NUL beyond the end), a last write cut in half. Names are in a folder up to some
+point of the changes since its last sync. After a failed sync the bytes that it was for may be lost although the system
+shows them, and only writing them again helps: that is what Linux file systems do.
 """
 
 from __future__ import annotations
@@ -200,8 +200,8 @@ def crash_states(
     sample: int | None = None,
     lost_sync: str = "torn",
 ) -> Iterator[CrashState]:
-    """Crashes after every step (or after ``sample`` of them by chance), each ``synced``, ``all``, ``halved``, and ``torn``
-    as often as told. States whose files and acknowledgement were given before are left out.
+    """Crashes after every step (or after ``sample`` of them by chance), each ``synced``, ``all``, ``halved``, and
+    ``torn`` as often as told. States whose files and acknowledgement were given before are left out.
     """
     points = set(range(1, len(steps) + 1))
     if sample is not None and sample < len(points):

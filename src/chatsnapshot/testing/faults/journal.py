@@ -28,8 +28,8 @@ class Step(NamedTuple):
 class Fault:
     """A call that fails: the ``nth`` one of ``kind`` on a path that ends with ``suffix``, and those after it.
 
-    ``kind`` is ``write``, ``sync``, ``cut``, ``create``, ``rename`` or ``remove``. It fails ``times`` times (``None``: until
-    :meth:`Journal.heal`) with ``code`` of ``errno``. A failing write takes ``takes`` bytes first.
+    ``kind`` is ``write``, ``sync``, ``cut``, ``create``, ``rename`` or ``remove``. It fails ``times`` times (``None``:
+    until :meth:`Journal.heal`) with ``code`` of ``errno``. A failing write takes ``takes`` bytes first.
     """
 
     def __init__(

@@ -35,8 +35,7 @@ def _error(fault: Fault) -> apsw.Error:
     if fault.kind == "create":
         return apsw.CantOpenError("simulated: cannot create the file")
     error = apsw.IOError(f"simulated: {os.strerror(fault.code)} ({fault.kind})")
-    error.result = apsw.SQLITE_IOERR
-    error.extendedresult = _EXTENDED[fault.kind]
+    vars(error).update(result=apsw.SQLITE_IOERR, extendedresult=_EXTENDED[fault.kind])
     return error
 
 
@@ -57,8 +56,9 @@ class _File(apsw.VFSFile):
         if self._path is not None:
             journal.meet(self._path)
 
-    def excepthook(self, kind: Any, error: Any, trace: Any) -> None:
+    def excepthook(self, kind: Any, error: Any, trace: Any) -> bool:
         """Errors are raised where the statement was; nothing is printed."""
+        return True
 
     def xLock(self, level: int) -> None:
         try:
@@ -115,8 +115,9 @@ class JournalVFS(apsw.VFS):
         self._base = apsw.vfs_names()[0]
         super().__init__(f"journal-{uuid.uuid4()}", self._base, makedefault=True)
 
-    def excepthook(self, kind: Any, error: Any, trace: Any) -> None:
+    def excepthook(self, kind: Any, error: Any, trace: Any) -> bool:
         """Errors are raised where the statement was; nothing is printed."""
+        return True
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
         return _File(self._base, self._journal, name, flags)
