@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
@@ -17,6 +16,7 @@ import msgspec
 
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.errors import Corrupt, LedgerError
+from chatsnapshot.examining import Examining
 from chatsnapshot.integrity import (
     Tree,
     commit,
@@ -28,7 +28,7 @@ from chatsnapshot.integrity import (
 from chatsnapshot.jsonvalue import blob_digests
 from chatsnapshot.limits import Limits
 from chatsnapshot.report import Problem, Report, noted_facts, unproven_facts
-from chatsnapshot.stores.base import Finding, Query, Row, Store
+from chatsnapshot.stores.base import Query, Row, Store
 from chatsnapshot.stores.imports import row_header
 
 __all__ = ["Problem", "Report", "verify"]
@@ -316,31 +316,6 @@ class _Examination:
         return len(self.blobs)
 
 
-class _Beside:
-    """The store's own examination, on a thread of its own while the rows are hashed."""
-
-    def __init__(self, store: Store) -> None:
-        self._findings: list[Finding] = []
-        self._error: Exception | None = None
-        self._thread = threading.Thread(
-            target=self._run, args=(store,), name="chatsnapshot-examine", daemon=True
-        )
-        self._thread.start()
-
-    def _run(self, store: Store) -> None:
-        try:
-            self._findings = list(store.examine())
-        except Exception as error:
-            self._error = error
-
-    def findings(self) -> list[Finding]:
-        """What it found; raises what it raised."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._findings
-
-
 def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | None = None) -> Report:
     """Examine a whole ledger; never raises because of what it finds."""
     examined = _Examination(store, limits)
@@ -352,7 +327,7 @@ def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | 
             ok=False, level="", head=0, root="", entries=0, payload_bytes=0, erased=0, blobs=0,
             problems=(problem,), problem_count=1, summary=str(error),
         )  # fmt: skip
-    beside = _Beside(store)
+    beside = Examining(store)
     try:
         examined.pages(head.size, progress)
         examined.head(*head)

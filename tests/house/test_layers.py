@@ -28,6 +28,7 @@ FLOORS = {
             "tail",
             "reading",
             "verify",
+            "examining",
             "report",
         ],
         4,

@@ -73,9 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("url", help="memory:, a path such as /tmp/x.db, or the URL of a server")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--thorough", type=int, default=1, metavar="N", help="multiply the rounds of races by N")
+    parser.add_argument(
+        "--thorough", type=int, default=1, metavar="N", help="multiply the rounds of races by N"
+    )
     parser.add_argument("--seed", type=int, help="repeat the random choices of an earlier run")
-    parser.add_argument("--only", default="", metavar="TEXT", help="checks whose name holds TEXT, or of one topic")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="checks whose name holds TEXT, or of one topic"
+    )
     parser.add_argument("--verbose", action="store_true", help="list every check with its time")
     parser.add_argument("--list", action="store_true", help="list the checks and run none")
     options = parser.parse_args(arguments)

@@ -89,9 +89,7 @@ def expect_sound(ledger: Ledger, entries: int | None = None) -> None:
         sequences[entry.correlation_id] = wanted
         row: Any = entry._identity()
         expect_equal(entry.leaf, leaf_hash(row_header(row)), f"leaf at position {entry.position}")
-        expect(
-            entry.recorded_at >= recorded_at, f"recorded_at goes back at position {entry.position}"
-        )
+        expect(entry.recorded_at >= recorded_at, f"recorded_at goes back at position {entry.position}")
         recorded_at = entry.recorded_at
     tree.extend([entry.leaf for entry in seen])
     expect_equal(ledger.head, len(seen), "head")

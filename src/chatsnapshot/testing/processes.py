@@ -33,7 +33,7 @@ class Worker:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),

@@ -17,7 +17,7 @@ _MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip", "not claimed": 
 class ConformanceReport(msgspec.Struct, frozen=True, kw_only=True):
     """What the suite found about one store.
 
-    ``traits`` is what the store claims; ``results`` are in the order of the promises. ``seed`` repeats the random choices.
+    ``traits`` is what the store claims; ``results`` are in the order of the promises; ``seed`` repeats random choices.
     """
 
     url: str

@@ -91,5 +91,3 @@ def entropy_of(chance: random.Random) -> Callable[[int], bytes]:
         return chance.randbytes(count) if count else b""
 
     return entropy
-
-

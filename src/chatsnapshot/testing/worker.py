@@ -1,4 +1,4 @@
-"""What a worker process runs: ``python -m chatsnapshot.testing.worker FD`` takes jobs from a socket until it is closed."""
+"""What a worker process runs: ``python -m chatsnapshot.testing.worker FD`` takes jobs from a socket till it closes."""
 
 from __future__ import annotations
 

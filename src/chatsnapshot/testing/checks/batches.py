@@ -202,7 +202,7 @@ def no_process_ever_sees_a_part_of_a_batch_of_another(bench: Bench) -> None:
         for at, worker in enumerate(crew):
             worker.start(write_batches, bench, place, at, count)
         last, goal = 0, 2 * count * SIZE
-        while not all([worker.look() for worker in crew]):
+        while not all([worker.look() for worker in crew]):  # noqa: C419  # each is looked at
             last = _expect_whole(ledger, last)
         for worker in crew:
             worker.answer()

@@ -139,7 +139,9 @@ def order_never_depends_on_a_clock(bench: Bench) -> None:
     with bench.open(clock=lambda: start + chance.randint(-(10**9), 10**9)) as ledger:
         entries = [ledger.record(**event(number, f"run-{number % 3}")) for number in range(60)]
         expect_dense([entry.position for entry in entries], "positions")
-        expect_equal([entry.payload["number"] for entry in ledger.read()], list(range(60)), "order of reading")
+        expect_equal(
+            [entry.payload["number"] for entry in ledger.read()], list(range(60)), "order of reading"
+        )
         expect_sound(ledger, 60)
 
 
@@ -156,7 +158,9 @@ def write_shared(say: Say, bench: Bench, place: str, writer: int, each: int, bat
         return positions
 
 
-def tail_all(say: Say, bench: Bench, place: str, count: int, filters: dict[str, Any]) -> list[tuple[int, str, int]]:
+def tail_all(
+    say: Say, bench: Bench, place: str, count: int, filters: dict[str, Any]
+) -> list[tuple[int, str, int]]:
     """Follow the ledger until so many entries came."""
     seen: list[tuple[int, str, int]] = []
     with bench.open(place) as ledger, ledger.tail(after=0, timeout=20, **filters) as tail:

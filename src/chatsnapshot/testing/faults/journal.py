@@ -29,7 +29,8 @@ class Fault:
     """A call that fails: the ``nth`` one of ``kind`` on a path that ends with ``suffix``, and those after it.
 
     ``kind`` is ``write``, ``sync``, ``cut``, ``create``, ``rename`` or ``remove``. It fails ``times`` times (``None``:
-    until :meth:`Journal.heal`) with ``code`` of ``errno``. A failing write takes ``takes`` bytes first.
+    until :meth:`Journal.heal`) with ``code`` of ``errno``. A failing write takes ``takes`` bytes first; with
+    ``unnoticed`` as many as are needed to make the place look written, because what follows stood there before.
     """
 
     def __init__(
@@ -41,15 +42,26 @@ class Fault:
         times: int | None = 1,
         code: int = errno.EIO,
         takes: int = 0,
+        unnoticed: bool = False,
     ) -> None:
         self.kind = kind
         self.suffix = suffix
         self.code = code
         self.takes = takes
+        self.unnoticed = unnoticed
         self.hits = 0
         """Calls that failed."""
         self._ahead = nth - 1
         self._left = times
+
+    def bytes_taken(self, data: bytes, before: bytes) -> int:
+        """How much of ``data`` a failing write takes, where ``before`` stood."""
+        if not self.unnoticed:
+            return min(self.takes, len(data))
+        taken = len(data) - 1
+        while taken and before[taken - 1 : len(data)] == data[taken - 1 :]:
+            taken -= 1
+        return taken if before[taken : len(data)] == data[taken:] else 0
 
     def strikes(self, kind: str, path: str) -> bool:
         """Whether this call fails; counts it."""

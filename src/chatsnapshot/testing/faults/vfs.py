@@ -77,12 +77,19 @@ class _File(apsw.VFSFile):
             super().xWrite(data, offset)
             return
         fault = self._journal.struck("write", self._path)
-        taken = bytes(data) if fault is None else bytes(data[: fault.takes])
+        taken = bytes(data)
+        if fault is not None:
+            taken = taken[: fault.bytes_taken(taken, self._standing(offset, len(taken)))]
         if taken:
             super().xWrite(taken, offset)
             self._journal.note(Step("write", self._path, offset, taken, self._mtime()))
         if fault is not None:
             raise _error(fault)
+
+    def _standing(self, offset: int, count: int) -> bytes:
+        """The bytes at a place now."""
+        count = min(count, self.xFileSize() - offset)
+        return bytes(self.xRead(count, offset)) if count > 0 else b""
 
     def xTruncate(self, size: int) -> None:
         if self._path is not None:
