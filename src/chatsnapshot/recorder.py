@@ -49,8 +49,7 @@ class Recorder:
         # Re-entrant, because a finaliser may run inside it on the same thread.
         self._mutex = threading.RLock()
         self._work = threading.Condition(self._mutex)
-        self._space = threading.Condition(self._mutex)
-        self._idle = threading.Condition(self._mutex)
+        self._latches: list[threading.Lock] = []
         self._queue: deque[Ticket] = deque()
         self._events = 0
         self._bytes = 0
@@ -86,7 +85,7 @@ class Recorder:
                 self._hand_on()
                 then, self._afterwards = self._afterwards, None
                 if then is not None:
-                    then()
+                    self.close(then)
         if not inline:
             ticket = Ticket(group, waited=True)
             self._enqueue(ticket)
@@ -105,7 +104,7 @@ class Recorder:
                 with self._mutex:
                     if self._queue:
                         self._wake_writer()
-                    self._idle.notify_all()
+                    self._rouse()
                 break
             except KeyboardInterrupt as error:
                 interruption = error
@@ -158,19 +157,21 @@ class Recorder:
             self._serve()
         with self._mutex:
             accepted = [*self._flight, *self._queue]
-            if accepted:
+        while True:
+            with self._mutex:
+                accepted = [ticket for ticket in accepted if not ticket.settled]
+                if not accepted:
+                    break
                 self._check_outside()
-            if self._queue and not self._busy:
-                self._wake_writer()
-            # Groups are settled in the order in which they were accepted.
-            while accepted and not accepted[-1].settled:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    waiting = sum(ticket.events for ticket in accepted if not ticket.settled)
-                    raise TimeoutError(
-                        f"{waiting} events are not durable after {timeout} s; they are still accepted"
-                    )
-                self._idle.wait(left)
+                if self._queue and not self._busy:
+                    self._wake_writer()
+                latch = self._latch()
+            if not _wait(latch, deadline):
+                waiting = sum(ticket.events for ticket in accepted)
+                raise TimeoutError(
+                    f"{waiting} events are not durable after {timeout} s; they are still accepted"
+                )
+        with self._mutex:
             report = FlushReport(self._stored, tuple(self._failures))
             self._stored = 0
             self._failures.clear()
@@ -184,19 +185,21 @@ class Recorder:
         """
         with self._mutex:
             self._shut(reason)
-            writer = self._writer
             if self._inline == threading.get_ident():
                 self._afterwards = then
                 return
-            while self._busy or self._queue or self._writer is not None:
-                if self._queue and not self._busy:
+        writer: threading.Thread | None = None
+        while True:
+            if self._alone:
+                self._serve()
+            with self._mutex:
+                writer = self._writer or writer
+                if not (self._busy or self._queue or self._flight or self._writer):
+                    break
+                if not self._busy and (self._queue or self._writer):
                     self._wake_writer()
-                    writer = self._writer
-                    if self._alone:
-                        break
-                self._idle.wait()
-        if self._alone:
-            self._serve()
+                latch = self._latch()
+            _wait(latch, None)
         if writer is not None:
             writer.join()
         then()
@@ -210,7 +213,7 @@ class Recorder:
         if self._closed is None:
             self._closed = reason
         self._work.notify_all()
-        self._space.notify_all()
+        self._rouse()
         self._tell_room()
 
     @property
@@ -253,10 +256,11 @@ class Recorder:
                     break
                 self._check_outside()
                 self._wake_writer()
-                if self._busy or not self._alone:
-                    self._space.wait()
-                    continue
-            self._serve()
+                latch = self._latch() if self._busy or not self._alone else None
+            if latch is None:
+                self._serve()
+            else:
+                _wait(latch, None)
         if self._alone:
             self._serve()
 
@@ -300,9 +304,25 @@ class Recorder:
         # What Ctrl-C left uncounted is made good whenever the queue is empty.
         self._events = self._events - events if self._queue else 0
         self._bytes = self._bytes - size if self._queue else 0
-        self._space.notify_all()
+        self._rouse()
         self._tell_room()
         return taken
+
+    def _latch(self) -> threading.Lock:
+        """Something to wait on, outside the mutex, for the next change.
+
+        A ``Condition`` is not used where the main thread waits: Ctrl-C inside its ``wait`` can leave the mutex in
+        disorder.
+        """
+        latch = threading.Lock()
+        latch.acquire()
+        self._latches.append(latch)
+        return latch
+
+    def _rouse(self) -> None:
+        latches, self._latches = self._latches, []
+        for latch in latches:
+            latch.release()
 
     def _tell_room(self) -> None:
         waiters, self._room_waiters = self._room_waiters, []
@@ -317,11 +337,12 @@ class Recorder:
                 while not self._queue or self._busy:
                     if self._closed is not None and not self._queue:
                         self._writer = None
-                        self._idle.notify_all()
+                        self._rouse()
                         return
                     self._work.wait()
                 self._busy = True
-                tickets = self._flight = self._drain()
+                tickets = self._drain()
+                self._flight += tickets
             self._commit_together(tickets)
 
     def _serve(self) -> None:
@@ -331,7 +352,8 @@ class Recorder:
                 if self._busy or not self._queue:
                     return
                 self._busy = True
-                tickets = self._flight = self._drain()
+                tickets = self._drain()
+                self._flight += tickets
             self._commit_together(tickets)
 
     def _commit_together(self, tickets: Sequence[Ticket]) -> None:
@@ -340,7 +362,7 @@ class Recorder:
         self._resolve(tickets, outcomes)
         with self._mutex:
             self._settle(tickets, outcomes)
-            self._idle.notify_all()
+            self._rouse()
         self._committed()
 
     def _append(self, groups: Sequence[Group]) -> list[Outcome]:
@@ -368,7 +390,6 @@ class Recorder:
             return [wrapped]
 
     def _settle(self, tickets: Sequence[Ticket], outcomes: Sequence[Outcome]) -> None:
-        self._flight = []
         for ticket, outcome in zip(tickets, outcomes, strict=False):
             ticket.settled = True
             if ticket.waited:
@@ -379,6 +400,7 @@ class Recorder:
             if not self._failures:
                 _log.error("an accepted event could not be stored (flush() tells which): %s", outcome)
             self._failures.extend(Failure(envelope_of(draft), outcome) for draft in ticket.group.drafts)
+        self._flight = [ticket for ticket in self._flight if not ticket.settled]
 
     def _resolve(self, tickets: Sequence[Ticket], outcomes: Sequence[Outcome]) -> None:
         """Tell the callers; those of one event loop with one callback."""
@@ -404,6 +426,13 @@ class Recorder:
                         "ask there, or look it up by its id"
                     )
                 )
+
+
+def _wait(latch: threading.Lock, deadline: float | None) -> bool:
+    """Wait until a latch is let go; false when the deadline came first."""
+    if deadline is None:
+        return latch.acquire()
+    return latch.acquire(timeout=max(deadline - time.monotonic(), 0))
 
 
 def _for_each(error: LedgerError, count: int) -> list[Outcome]:
