@@ -91,6 +91,10 @@ class EventEnvelope(msgspec.Struct, frozen=True, kw_only=True):
             return NotImplemented
         return self._identity() == other._identity()
 
+    def __ne__(self, other: object) -> bool:
+        # A struct brings a ``!=`` of its own, which does not ask ``==``.
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self._identity())
 
@@ -299,6 +303,10 @@ class LedgerEntry(msgspec.Struct, frozen=True, eq=False, gc=False):
         if not isinstance(other, LedgerEntry):
             return NotImplemented
         return self._identity() == other._identity()
+
+    def __ne__(self, other: object) -> bool:
+        # A struct brings a ``!=`` of its own, which does not ask ``==``.
+        return not self == other
 
     def __hash__(self) -> int:
         return hash((self.position, self.leaf))

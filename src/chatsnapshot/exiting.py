@@ -8,6 +8,7 @@ exit and may record to their end.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from typing import Protocol
@@ -42,7 +43,14 @@ def own(thread: threading.Thread) -> None:
 
 def begun() -> bool:
     """Whether the interpreter is shutting down: the main thread and all other threads but daemons have ended."""
-    return not _main.is_alive() and not _others()
+    return _main_ended() and not _others()
+
+
+def _main_ended() -> bool:
+    if threading.get_ident() != _main.ident or sys.version_info >= (3, 13):
+        return not _main.is_alive()
+    # Before 3.13 is_alive() of one's own thread, interrupted by Ctrl-C, marks the thread as ended.
+    return bool(getattr(_main, "_is_stopped", False))
 
 
 def _others() -> list[threading.Thread]:

@@ -80,7 +80,9 @@ class Ticket:
         self.group = group
         self.events = len(group.drafts)
         drafts = group.drafts
-        self.size = drafts[0].payload_bytes if len(drafts) == 1 else sum([draft.payload_bytes for draft in drafts])
+        self.size = (
+            drafts[0].payload_bytes if len(drafts) == 1 else sum([draft.payload_bytes for draft in drafts])
+        )
         self.outcome: Outcome | None = None
         self.done = False
         self.settled = False

@@ -17,26 +17,34 @@ try:
 except ImportError:  # Windows is untested: processes are not kept apart there
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["FileLock", "file_lock"]
+__all__ = ["FileLock", "Hold", "file_lock"]
 
 
 class FileLock:
-    """The lock of one path in this process; ``with lock:`` takes it, for any thread."""
+    """The lock of one path in this process; ``with lock.held():`` takes it, for any thread. It does not nest.
+
+    Ctrl-C may come between any two steps of the main thread, and can leave the lock taken. So each use is a
+    :class:`Hold` of its own, and the next use by the same thread takes over what an interrupted one left.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.users = 0
-        # Re-entrant, so that what Ctrl-C left held is taken over by the next call of the same thread.
         self._thread = threading.RLock()
-        self._held = False
+        self._holder: Hold | None = None
         self._descriptor = -1
 
-    def __enter__(self) -> FileLock:
+    def held(self) -> Hold:
+        """The lock for one ``with`` block."""
+        return Hold(self)
+
+    def take(self, holder: Hold) -> None:
+        """Lock out other threads, then other processes; raises :class:`StoreUnavailable`."""
         try:
             self._thread.acquire()
-            if self._held:
-                self._thread.release()  # one level of the two is the one that was left
-            self._held = True
+            if self._holder is not None:
+                self._thread.release()  # one of the two levels is the one that was left
+            self._holder = holder
             if self._descriptor < 0:
                 self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             if fcntl is not None:
@@ -51,14 +59,16 @@ class FileLock:
         except BaseException:
             self._abandon()
             raise
-        return self
 
-    def __exit__(self, *error: object) -> None:
+    def give(self, holder: Hold) -> None:
+        """Unlock, unless a later use has taken over from this one."""
+        if self._holder is not holder:
+            return
         try:
             if fcntl is not None:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
         finally:
-            self._held = False
+            self._holder = None
             self._thread.release()
 
     def _abandon(self) -> None:
@@ -66,7 +76,7 @@ class FileLock:
         if not self._thread.acquire(blocking=False):
             return  # another thread has them
         try:
-            self._held = False
+            self._holder = None
             if fcntl is not None and self._descriptor >= 0:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
         finally:
@@ -92,10 +102,25 @@ class FileLock:
     def after_fork(self) -> None:
         """In a forked child: a new thread lock and, at the next use, a descriptor of its own."""
         self._thread = threading.RLock()
-        self._held = False
+        self._holder = None
         if self._descriptor >= 0:
             os.close(self._descriptor)  # the parent's record lock is not touched by this
             self._descriptor = -1
+
+
+class Hold:
+    """One use of a lock."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: FileLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        self._lock.take(self)
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.give(self)
 
 
 _registry = threading.Lock()

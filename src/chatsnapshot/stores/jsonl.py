@@ -116,7 +116,7 @@ class JsonlStore:
             if self._read_only:
                 return self._lookout.open_read_only()
             assert self._lock is not None
-            with self._lock, at_work:
+            with self._lock.held(), at_work:
                 return self._writer.open(create).ledger_id
         except OSError as error:
             raise io_error(error, self.path) from error
@@ -130,7 +130,7 @@ class JsonlStore:
         """The lock, and an index that agrees with the lines; what is not committed inside is rolled back."""
         if self._read_only or self._lock is None:
             raise ReadOnly(f"{self.path} was opened read-only; open it with read_only=False to record")
-        with self._lock, at_work:
+        with self._lock.held(), at_work:
             if self._closed:
                 raise LedgerClosed(f"the ledger {self.path} was closed; open it again to record")
             done = False
@@ -360,7 +360,7 @@ class JsonlStore:
             if self._read_only:
                 self._closed = True
             else:
-                with self._lock, at_work:
+                with self._lock.held(), at_work:
                     self._closed = True
                     self._writer.close()
             self._lock.close()

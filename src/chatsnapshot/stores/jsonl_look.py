@@ -157,7 +157,7 @@ class Lookout:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with self._lock or nullcontext():
+        with self._lock.held() if self._lock else nullcontext():
             yield
 
     # --- end ---

@@ -103,7 +103,7 @@ class SqliteStore:
             with self._reading() as db:
                 return sqlite_schema.ledger_id(db, self._ledger, self.path)
         try:
-            with self._lock, at_work:
+            with self._lock.held(), at_work:
                 db = self._connected()
                 if create:
                     return sqlite_schema.create(db, self._ledger, self._clock())
@@ -207,26 +207,20 @@ class SqliteStore:
         """The lock, a sound connection and an open write transaction; what is not committed inside is rolled back."""
         if self._lock is None:
             raise ReadOnly(f"{self.path} was opened read-only; open it with read_only=False to record")
-        with self._lock, at_work:
+        with self._lock.held(), at_work:
             try:
                 db = self._connected()
                 if db.in_transaction:  # Ctrl-C came before it could be rolled back
                     self._roll_back(db)
                     db = self._connected()
                 db.execute("BEGIN IMMEDIATE")
-            except apsw.Error as error:
-                raise mapped(error, self.path) from error
-            done = False
-            try:
                 yield db
-                done = True
             except apsw.Error as error:
                 raise mapped(error, self.path) from error
             finally:
-                if not done:
-                    self._sequences.clear()  # also when SQLite has rolled back by itself, as it does when full
-                if self._db is db and db.in_transaction:
-                    self._roll_back(db)
+                left = self._db
+                if left is not None and left.in_transaction:
+                    self._roll_back(left)
 
     def _roll_back(self, db: apsw.Connection) -> None:
         self._sequences.clear()
@@ -441,7 +435,7 @@ class SqliteStore:
         if self._lock is None:
             self._closed = True
             return
-        with self._lock, at_work:
+        with self._lock.held(), at_work:
             ended = self._end()
         if ended:
             self._lock.close()

@@ -11,9 +11,7 @@ __all__ = ["is_unwritten", "mapped"]
 
 def is_unwritten(error: apsw.Error) -> bool:
     """Whether a write failed: no space, a quota, a limit on the size of files, the device."""
-    return (
-        isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_WRITE
-    )
+    return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_WRITE
 
 
 def mapped(error: apsw.Error, path: str) -> LedgerError:

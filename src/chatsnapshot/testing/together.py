@@ -47,7 +47,8 @@ def in_tasks(functions: Sequence[Callable[[], Awaitable[T]]]) -> list[T | BaseEx
     async def gather() -> list[T | BaseException]:
         return list(await asyncio.gather(*[function() for function in functions], return_exceptions=True))
 
-    return run_async(gather())
+    found: list[T | BaseException] = run_async(gather())
+    return found
 
 
 def run_async(coroutine: Any) -> Any:

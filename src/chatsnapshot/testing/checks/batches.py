@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from chatsnapshot.errors import EventConflict, InvalidEvent, LedgerError, LimitExceeded
@@ -180,7 +182,8 @@ def no_reader_ever_sees_a_part_of_a_batch(bench: Bench) -> None:
                 left.acquire()
             over.set()
 
-        work = [*[lambda writer=writer: write(writer) for writer in range(3)], read, read, wait]  # type: ignore[misc]
+        work: list[Callable[[], object]] = [partial(write, writer) for writer in range(3)]
+        work += [read, read, wait]
         for found in in_threads(work):
             if isinstance(found, Exception):
                 raise found if isinstance(found, Failed) else Failed(f"{found!r}") from found

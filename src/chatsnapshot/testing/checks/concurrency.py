@@ -55,7 +55,7 @@ def an_expected_sequence_is_about_one_correlation_and_needs_the_answer(bench: Be
             ledger.record(**event(1), expected_sequence=0, wait=False)
         for wrong in (-1, True, "1", 1.0):
             with expecting(InvalidEvent, f"expected_sequence={wrong!r}"):
-                ledger.record(**event(1), expected_sequence=wrong)  # type: ignore[arg-type]
+                ledger.record(**event(1), expected_sequence=wrong)
         expect_equal(ledger.head, 0, "head")
 
 

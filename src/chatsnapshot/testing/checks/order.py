@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from chatsnapshot.envelope import LedgerEntry
@@ -227,7 +229,7 @@ def a_filtered_tail_misses_nothing_while_threads_record(bench: Bench) -> None:
                 ledger.record(**_mark(writer, number, f"run-{writer % 2}"))
                 ledger.record("system.noise", correlation_id="noise")
 
-        work = [follow, *[lambda writer=writer: write(writer) for writer in range(4)]]  # type: ignore[misc]
+        work: list[Callable[[], None]] = [follow, *[partial(write, writer) for writer in range(4)]]
         for found in in_threads(work):
             _ok(found)
         _expect_numbered(seen, 4, each)
@@ -242,7 +244,7 @@ def two_handles_of_one_process_keep_one_order(bench: Bench) -> None:
             for number in range(each):
                 ledger.record(**_mark(writer, number))
 
-        work = [lambda at=at: write((one, other)[at % 2], at) for at in range(4)]  # type: ignore[misc]
+        work = [lambda at=at: write((one, other)[at % 2], at) for at in range(4)]
         for found in in_threads(work):
             _ok(found)
         _expect_numbered(list(one.read()), 4, each)
