@@ -562,7 +562,9 @@ def _reopen(location: Location, read_only: bool, durability: str, source: Any, l
     """What a pickled ledger becomes in another process: the same ledger, opened there."""
     from chatsnapshot.opening import open
 
-    return open(location.url, read_only=read_only, durability=durability, source=source, limits=limits)
+    return open(
+        location.url, create=False, read_only=read_only, durability=durability, source=source, limits=limits
+    )
 
 
 def _sequence(expected: object) -> int | None:

@@ -260,13 +260,13 @@ def test_a_pickled_ledger_whose_file_is_gone_says_so_and_makes_no_other(
 
 
 def test_a_pickled_ledger_keeps_how_it_was_opened(path: str, opened: Callable[..., Ledger]) -> None:
-    named = {"origin": "worker", "runtime": "none"}
+    named = {"origin": "system", "runtime": "none", "name": "worker"}
     limits = chatsnapshot.Limits(payload_bytes_max=1000)
     ledger = opened(f"{path}?ledger=tenant-a", durability="os", source=named, limits=limits)
     with pickle.loads(pickle.dumps(ledger)) as twin:
         assert (twin.url, twin.ledger_id, twin.limits) == (ledger.url, ledger.ledger_id, limits)
         assert not twin._store.traits.durable
-        assert twin.record("a.b", correlation_id="c").event.source.origin == "worker"
+        assert twin.record("a.b", correlation_id="c").event.source.name == "worker"
     reader = opened(f"{path}?ledger=tenant-a", read_only=True)
     with pickle.loads(pickle.dumps(reader)) as twin:
         assert twin.read_only
