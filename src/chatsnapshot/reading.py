@@ -156,8 +156,11 @@ class Reading:
     async def __aiter__(self) -> AsyncIterator[LedgerEntry]:
         import asyncio
 
+        for entry in self._buffer:
+            yield entry
         while not self._done:
-            for entry in await asyncio.to_thread(self.page):
+            self._buffer = iter(await asyncio.to_thread(self.page))
+            for entry in self._buffer:
                 yield entry
 
     @property
