@@ -395,6 +395,7 @@ class Ledger:
             causation_id=causation_id,
             start=start,
             end=end,
+            limits=self.limits,
         )
         return Reading(self, query, after=after, until=until, limit=limit, reverse=reverse)
 
@@ -436,7 +437,7 @@ class Ledger:
 
         ``filters`` are those of :meth:`read`, without bounds.
         """
-        return Tail(self, make_query(**filters), after, timeout)
+        return Tail(self, make_query(limits=self.limits, **filters), after, timeout)
 
     def blob(self, reference: str | Mapping[str, Any]) -> bytes:
         """The bytes of a blob, named by ``sha256:…`` or by the ``$blob`` object of a payload.

@@ -8,11 +8,13 @@ from datetime import datetime
 from itertools import starmap
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from chatsnapshot.clock import timestamp_text
-from chatsnapshot.envelope import LedgerEntry
+from chatsnapshot.envelope import ORIGINS, LedgerEntry, check_event_type
 from chatsnapshot.errors import Corrupt, InvalidEvent, NotFound
-from chatsnapshot.fields import Causelike, cause_key, correlation_text
-from chatsnapshot.limits import Limits
+from chatsnapshot.fields import Causelike, attributes_text, cause_key, checked_text, correlation_text
+from chatsnapshot.limits import DEFAULTS, Limits
 from chatsnapshot.stores.base import Page, Query, Row, Store
 
 if TYPE_CHECKING:
@@ -37,40 +39,62 @@ def make_query(
     causation_id: Causelike | None = None,
     start: datetime | str | None = None,
     end: datetime | str | None = None,
+    limits: Limits = DEFAULTS,
 ) -> Query:
     """The filters of a read; raises :class:`InvalidEvent` for one that cannot match anything by its form."""
-    exact: list[str] = []
-    prefixes: list[str] = []
-    for wanted in [event_type] if isinstance(event_type, str) else event_type or ():
-        if wanted == "*":
-            exact, prefixes = [], []
-            event_type = None
-            break
-        if wanted.endswith(".*") and wanted.isascii():
-            prefixes.append(wanted[:-1])
-        elif "*" in wanted or not wanted:
-            raise InvalidEvent(f"event_type {wanted!r} is neither a type nor a prefix such as execution.*")
-        else:
-            exact.append(wanted)
-    for key, value in (attributes or {}).items():
-        if not isinstance(value, (str, bool, int)):
-            raise InvalidEvent(
-                f"attributes are matched by text, bool or int, not {type(value).__name__} ({key})"
-            )
-        if '"' in key or "\\" in key:
-            raise InvalidEvent(f"{key!r} is not the name of an attribute")
+    exact, prefixes = _types(event_type)
+    if origin is not None and origin not in ORIGINS:
+        raise InvalidEvent(f"origin is one of {', '.join(ORIGINS)}, not {origin!r:.80}", path="origin")
     return Query(
-        correlation_id=None if correlation_id is None else correlation_text(correlation_id),
-        event_types=tuple(exact) if event_type is not None else None,
-        type_prefixes=tuple(prefixes) if prefixes else None,
+        correlation_id=None if correlation_id is None else correlation_text(correlation_id, limits),
+        event_types=exact,
+        type_prefixes=prefixes,
         origin=origin,
-        runtime=runtime,
-        name=name,
-        attributes=tuple((attributes or {}).items()),
+        runtime=None if runtime is None else checked_text(runtime, "runtime", limits.id_chars_max),
+        name=None if name is None else checked_text(name, "name", limits.id_chars_max),
+        attributes=_attributes(attributes or {}),
         causation_id=cause_key(causation_id),
         start=None if start is None else timestamp_text(start),
         end=None if end is None else timestamp_text(end),
     )
+
+
+def _types(
+    event_type: str | Sequence[str] | None,
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Exact types and prefixes; two times ``None`` for no filter."""
+    if event_type is None:
+        return None, None
+    exact: list[str] = []
+    prefixes: list[str] = []
+    given = [event_type] if isinstance(event_type, str) else event_type
+    if not isinstance(given, (list, tuple, set, frozenset)):
+        raise InvalidEvent(
+            f"event_type is a type, a prefix or several, not {type(given).__name__}", path="event_type"
+        )
+    for wanted in given:
+        if wanted == "*":
+            return None, None
+        if isinstance(wanted, str) and wanted.endswith(".*"):
+            check_event_type(wanted[:-1] + "x")
+            prefixes.append(wanted[:-1])
+        else:
+            exact.append(check_event_type(wanted))
+    return tuple(exact), tuple(prefixes) or None
+
+
+def _attributes(wanted: Mapping[str, str | bool | int]) -> tuple[tuple[str, str | bool | int], ...]:
+    """Attributes to match, in the form in which they are stored."""
+    if not isinstance(wanted, Mapping):
+        raise InvalidEvent(f"attributes must be a mapping, not {type(wanted).__name__}", path="attributes")
+    for key, value in wanted.items():
+        if not isinstance(value, (str, bool, int)):
+            raise InvalidEvent(
+                f"attribute {key!r:.80} is matched by text, bool or int, not {type(value).__name__}",
+                path="attributes",
+            )
+    text = attributes_text(wanted)
+    return () if text is None else tuple(msgspec.json.decode(text).items())
 
 
 def to_entries(rows: Sequence[Row], ledger: Ledger) -> list[LedgerEntry]:
@@ -206,7 +230,11 @@ class Reading:
             by_position, what = False, f"sequence of {self._query.correlation_id!r}"
             if not rows:
                 return
-            expected = rows[0][1] if self._expected is None else self._expected
+            if self._expected is not None:
+                expected = self._expected
+            else:
+                from_the_start = self._after == 0 and not self._reverse
+                expected = 1 if from_the_start else rows[0][1]
         else:
             return
         step = -1 if self._reverse else 1
@@ -232,7 +260,7 @@ class Replay:
         self._ledger = ledger
         self._steps: Iterator[LedgerEntry] | None = None
         self._until = position_until(ledger._store, until, ledger._store.head().size)
-        self._correlations = [correlation_text(correlation_id)]
+        self._correlations = [correlation_text(correlation_id, ledger.limits)]
         if ledger._store.last_sequence(self._correlations[0]) == 0:
             raise NotFound(
                 f"there is no event of {self._correlations[0]!r} in {ledger.url}; list what there is with runs"
