@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from chatsnapshot.envelope import LedgerEntry
+from chatsnapshot.errors import InvalidEvent, LedgerClosed
 from chatsnapshot.reading import Reading
 from chatsnapshot.stores.base import Query
 
@@ -62,7 +63,10 @@ class Tail:
         self._timeout = timeout
         self._closed = False
         self._wake = threading.Event()
-        self.position = ledger._store.head().size if after is None else max(after, 0)
+        if after is not None and (isinstance(after, bool) or not isinstance(after, int)):
+            raise InvalidEvent(f"after is a position, not {after!r:.80}", path="after")
+        head = ledger._store.head().size
+        self.position = head if after is None else max(after, 0)
 
     def close(self) -> None:
         """End the iteration, also one that waits in another thread or task."""
@@ -87,6 +91,14 @@ class Tail:
 
     def _fetch(self) -> list[LedgerEntry]:
         """What has been committed since ``position``, one page of it."""
+        try:
+            return self._page()
+        except LedgerClosed:
+            if self._over():
+                return []  # closed in this very moment: the end of the tail, no error
+            raise
+
+    def _page(self) -> list[LedgerEntry]:
         if self._ledger._store.head().size <= self.position:
             return []
         reading = Reading(self._ledger, self._query, after=self.position)
@@ -155,10 +167,13 @@ class Tail:
                 left = self._left(quiet_since)
                 if left is not None and left <= 0:
                     return
+                # Not wait_for: before Python 3.12 it can swallow a cancellation.
+                timer = loop.call_later(pause if left is None else min(pause, left), wake.set)
                 try:
-                    await asyncio.wait_for(wake.wait(), pause if left is None else min(pause, left))
-                except asyncio.TimeoutError:
-                    pause = min(pause * 1.5, _LATE_SECONDS)
+                    await wake.wait()
+                finally:
+                    timer.cancel()
+                pause = min(pause * 1.5, _LATE_SECONDS)
         finally:
             self._ledger._bell.remove(ring)
 
