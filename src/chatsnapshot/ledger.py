@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -54,6 +55,7 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 _open: weakref.WeakSet[Ledger] = weakref.WeakSet()
+_numbers = itertools.count()
 
 
 class Ledger:
@@ -65,6 +67,8 @@ class Ledger:
     def __init__(self, opening: Opening, store: Store | None = None) -> None:
         """``store`` is a store of one's own, opened already, in place of the one that the location names."""
         self._opening = opening
+        self.scope_owner = next(_numbers)
+        """Tells the scopes of this ledger from those of every other one, also of one that is gone."""
         self._intake = Intake(opening.clock, opening.limits, opening.source, self._stored_blob)
         self._bell = Bell()
         self._closed = False
@@ -159,7 +163,7 @@ class Ledger:
         :class:`ReadOnly`, :class:`LedgerClosed`.
         """
         entry: LedgerEntry | Pending = self._record(
-            current_frame(id(self)), event_type, payload, options, wait
+            current_frame(self.scope_owner), event_type, payload, options, wait
         )
         return entry
 
@@ -192,7 +196,7 @@ class Ledger:
         A cancelled call may be stored.
         """
         expected_sequence = options.pop("expected_sequence", None)
-        group = self._single(current_frame(id(self)), event_type, payload, expected_sequence, options)
+        group = self._single(current_frame(self.scope_owner), event_type, payload, expected_sequence, options)
         return self._entry((await self._recorder.acommit(group))[0])
 
     async def _arecord(
@@ -244,7 +248,7 @@ class Ledger:
 
     def _batch(self, events: Iterable[Recordable], expected_sequence: int | None) -> Group:
         self._check_writable()
-        frame = current_frame(id(self))
+        frame = current_frame(self.scope_owner)
         given = events if isinstance(events, (list, tuple)) else list(events)
         return Group(self._intake.batch(frame, given), _sequence(expected_sequence))
 
@@ -307,7 +311,7 @@ class Ledger:
         further payload keys of the start event: ``tags``, ``user``, ``session``, ``version``, ``environment``,
         ``input``, ``forked_from`` …
         """
-        outer = current_frame(id(self))
+        outer = current_frame(self.scope_owner)
         if correlation_id is None:
             if resume:
                 raise InvalidEvent("a run that resumes needs its correlation_id", path="correlation_id")
@@ -341,9 +345,9 @@ class Ledger:
         cause: Causelike | None,
         run_id: str | None,
     ) -> Frame:
-        outer = current_frame(id(self))
+        outer = current_frame(self.scope_owner)
         return Frame(
-            id(self),
+            self.scope_owner,
             correlation_text(correlation_id, self.limits)
             if correlation_id is not None
             else (outer.correlation_id if outer else None),

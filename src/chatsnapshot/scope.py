@@ -25,7 +25,9 @@ class Frame(NamedTuple):
     source_json: str | None
     cause: bytes | None
     run_id: str | None
-    outer: Frame | None
+    outer: Frame | None = None
+    mark: object = None
+    """Which scope object it is of, so that leaving finds it again, in this context and in no other."""
 
 
 _innermost: contextvars.ContextVar[Frame | None] = contextvars.ContextVar("chatsnapshot_scope", default=None)
@@ -39,6 +41,16 @@ def current_frame(owner: int) -> Frame | None:
     return frame
 
 
+def _without(frame: Frame | None, mark: object) -> Frame | None:
+    """The frames without the innermost one of that mark; scopes may be left in any order."""
+    if frame is None:
+        return None
+    if frame.mark is mark:
+        return frame.outer
+    rest = _without(frame.outer, mark)
+    return frame if rest is frame.outer else frame._replace(outer=rest)
+
+
 class Scope:
     """A context manager (``with`` and ``async with``) that fills in correlation, source and cause. It records nothing.
 
@@ -49,7 +61,7 @@ class Scope:
     def __init__(self, ledger: Ledger, frame: Frame) -> None:
         self._ledger = ledger
         self._frame = frame
-        self._token: contextvars.Token[Frame | None] | None = None
+        self._mark = object()
 
     @property
     def correlation_id(self) -> str | None:
@@ -65,17 +77,11 @@ class Scope:
         return await self._ledger._arecord(self._frame, event_type, payload, options)
 
     def _enter(self) -> None:
-        frame = self._frame._replace(outer=_innermost.get())
-        self._frame = frame
-        self._token = _innermost.set(frame)
+        _innermost.set(self._frame._replace(outer=_innermost.get(), mark=self._mark))
 
     def _leave(self) -> None:
-        token, self._token = self._token, None
-        if token is not None:
-            try:
-                _innermost.reset(token)
-            except ValueError:
-                pass  # left in another context (an async generator closed by the loop): that context ends with it
+        # Not found: left in another context (an async generator closed by the loop), and that context ends with it.
+        _innermost.set(_without(_innermost.get(), self._mark))
 
     def __enter__(self) -> Scope:
         self._enter()
@@ -157,25 +163,38 @@ class _Stepped:
 async def _drive_async(
     generator: AsyncGenerator[Any, Any], context: contextvars.Context
 ) -> AsyncGenerator[Any, Any]:
-    try:
-        while True:
-            try:
-                item = await _Stepped(generator.__anext__(), context)
-            except StopAsyncIteration:
-                return
-            yield item
-    finally:
-        await _Stepped(generator.aclose(), context)
+    """Hand every step (``asend``, ``athrow``, ``aclose``) on to a generator whose steps run in one context."""
+    step: Callable[..., Awaitable[Any]] = generator.asend
+    given: Any = None
+    while True:
+        try:
+            item = await _Stepped(step(given), context)
+        except StopAsyncIteration:
+            return
+        try:
+            given = yield item
+            step = generator.asend
+        except GeneratorExit:
+            await _Stepped(generator.aclose(), context)
+            raise
+        except BaseException as error:
+            step, given = generator.athrow, error
 
 
 def _drive(generator: Generator[Any, Any, Any], context: contextvars.Context) -> Generator[Any, Any, Any]:
-    try:
-        send: Any = None
-        while True:
-            try:
-                item = context.run(generator.send, send)
-            except StopIteration as stop:
-                return stop.value
-            send = yield item
-    finally:
-        context.run(generator.close)
+    """Hand every step (``send``, ``throw``, ``close``) on to a generator whose steps run in one context."""
+    step: Callable[..., Any] = generator.send
+    given: Any = None
+    while True:
+        try:
+            item = context.run(step, given)
+        except StopIteration as stop:
+            return stop.value
+        try:
+            given = yield item
+            step = generator.send
+        except GeneratorExit:
+            context.run(generator.close)
+            raise
+        except BaseException as error:
+            step, given = generator.throw, error
