@@ -132,7 +132,7 @@ class AG2Recorder:
 
     def _around(self) -> Parent | None:
         """The scope of this ledger in which the agent is asked, as far as it has a cause."""
-        frame = current_frame(self.ledger.scope_owner)
+        frame = current_frame(getattr(self.ledger, "scope_owner", -1))
         if frame is None or frame.cause is None:
             return None
         return Parent(frame.run_id, uuid_text(frame.cause))
