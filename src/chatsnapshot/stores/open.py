@@ -107,6 +107,8 @@ def open_store(
     folder = os.path.dirname(location.path)
     if create and not read_only and not os.path.isdir(folder):
         raise NotFound(f"the folder {folder} does not exist; create it first")
+    if os.path.isdir(location.path):
+        raise NotFound(f"{location.path} is a folder, not a ledger; name a file in it, such as runs.db")
     if location.kind == "jsonl":
         if location.ledger != "main":
             raise LedgerError(
