@@ -14,7 +14,7 @@ import pytest
 
 import chatsnapshot
 from chatsnapshot import Ledger
-from chatsnapshot.errors import CommitUncertain, StoreFull, StorePoisoned, StoreUnavailable
+from chatsnapshot.errors import CommitUncertain, StoreFull, StorePoisoned
 from chatsnapshot.stores.jsonl_file import FileIO
 
 Open = Callable[..., Ledger]
