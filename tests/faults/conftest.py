@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import apsw
 import pytest
 
 import chatsnapshot
@@ -24,7 +25,14 @@ from chatsnapshot.stores import sqlite_schema
 from chatsnapshot.stores.base import Store
 from chatsnapshot.stores.jsonl import JsonlStore
 from chatsnapshot.stores.open import locate, open_store
-from chatsnapshot.testing.faults import CrashState, Journal, JournalFiles, lay_out, vfs_under
+from chatsnapshot.testing.faults import (
+    CrashState,
+    Journal,
+    JournalFiles,
+    checkpoint_as_sqlite_does,
+    lay_out,
+    vfs_under,
+)
 
 STORES = {"sqlite": "runs.db", "jsonl": "runs.jsonl"}
 
@@ -100,7 +108,15 @@ def over_journal() -> Callable[..., Any]:
 @pytest.fixture
 def small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite brings its log over every few commits, so that crashes fall into the middle of it."""
-    monkeypatch.setattr(sqlite_schema, "CHECKPOINT_PAGES", 24)
+    connect = sqlite_schema.connect
+
+    def connect_with_small_log(path: str, *, write: bool, **options: Any) -> apsw.Connection:
+        db = connect(path, write=write, **options)
+        if write:
+            checkpoint_as_sqlite_does(db, 24)
+        return db
+
+    monkeypatch.setattr(sqlite_schema, "connect", connect_with_small_log)
 
 
 class Found(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chatsnapshot import Ledger
+from chatsnapshot.clock import uuid_text
 from chatsnapshot.errors import (
     CommitUncertain,
     LedgerError,
@@ -19,10 +20,15 @@ from chatsnapshot.errors import (
     StoreUnavailable,
 )
 from chatsnapshot.limits import Limits
+from chatsnapshot.pending import envelope_of
 from chatsnapshot.stores.sqlite import SqliteStore
 from chatsnapshot.testing.faults import Fault, Journal, crash_states
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.timeout(300),
+    # apsw reports an error of a forced close this way; SQLite itself passes over it.
+    pytest.mark.filterwarnings("ignore:Exception ignored in. None:pytest.PytestUnraisableExceptionWarning"),
+]
 
 Event = Callable[..., dict[str, Any]]
 BLOB = bytes(range(256)) * 200
@@ -40,11 +46,13 @@ def numbers(ledger: Ledger) -> list[int]:
 
 
 @pytest.mark.parametrize("times", [1, None], ids=["once", "until healed"])
-@pytest.mark.parametrize("takes", [0, 40, 4_000])
 @pytest.mark.parametrize(
-    ("kind", "code"),
-    [("write", errno.ENOSPC), ("write", errno.EDQUOT), ("write", errno.EIO), ("sync", errno.EIO)],
-    ids=["no space", "quota", "write", "sync"],
+    ("kind", "code", "takes"),
+    [("sync", errno.EIO, 0)]
+    + [
+        ("write", code, takes) for code in (errno.ENOSPC, errno.EDQUOT, errno.EIO) for takes in (0, 40, 4_000)
+    ],
+    ids=str,
 )
 def test_each_call_that_fails_gives_a_definite_or_an_uncertain_error_and_recording_goes_on(
     tmp_path: Path,
@@ -65,7 +73,7 @@ def test_each_call_that_fails_gives_a_definite_or_an_uncertain_error_and_recordi
         with over_journal(folder / name, limits=LIMITS) as (ledger, journal):
             ledger.record_many([event(1), event(2)])
             fault = journal.fail(Fault(kind, nth=nth, times=times, code=code, takes=takes))
-            outcomes.add(_try_a_batch(ledger, journal, event))
+            outcomes.add(_try_a_batch(ledger, journal, event, lasting=times is None))
             if not fault.hits:
                 break
     else:
@@ -73,7 +81,7 @@ def test_each_call_that_fails_gives_a_definite_or_an_uncertain_error_and_recordi
     assert outcomes - {"stored"}, "no call failed"
 
 
-def _try_a_batch(ledger: Ledger, journal: Journal, event: Event) -> str:
+def _try_a_batch(ledger: Ledger, journal: Journal, event: Event, *, lasting: bool) -> str:
     """Record three events under a fault, hold the ledger to what it says, heal, and record them again."""
     outcome = "stored"
     retry: Any = batch(event, 3)
@@ -91,7 +99,7 @@ def _try_a_batch(ledger: Ledger, journal: Journal, event: Event) -> str:
         retry = list(error.events)
         assert [one.payload["number"] for one in retry] == [3, 4, 5]
         assert [blob.data for one in retry for blob in one.blobs] == [BLOB]
-        if journal.faults[0].strikes(journal.faults[0].kind, ""):
+        if lasting:
             assert isinstance(_error_of(ledger, event(9)), StorePoisoned)
             assert numbers(ledger) in ([1, 2], [1, 2, 3, 4, 5])
     journal.heal()
@@ -157,8 +165,6 @@ def test_power_lost_after_failed_writes_and_syncs_loses_nothing_acknowledged(
             )
             if seeded.random() < 0.1:
                 made = ledger._intake.batch(None, batch(event, number))
-            from chatsnapshot.pending import envelope_of
-
             events = [envelope_of(draft) for draft in made]
             retrying = waiting and seeded.random() < 0.5
             if retrying:
@@ -192,17 +198,11 @@ def test_power_lost_after_failed_writes_and_syncs_loses_nothing_acknowledged(
         assert len(found.entries) >= certain.head, (where, "acknowledged events are lost")
         for position in range(1, certain.head + 1):
             assert found.entries[position - 1] == truth[position], where
-        ids = {_text(entry[3]) for entry in found.entries}
+        ids = {uuid_text(entry[3]) for entry in found.entries}
         assert not ids & certain.never, (where, "definitely not stored, and there all the same")
         assert not found.problems, (where, found.problems)
         assert found.went_on, where
     assert after.opened > 200
-
-
-def _text(event_id: bytes) -> str:
-    from chatsnapshot.clock import uuid_text
-
-    return uuid_text(event_id)
 
 
 def test_no_acknowledgement_rests_on_a_sync_of_bytes_whose_sync_has_failed(

@@ -172,8 +172,18 @@ def connect(path: str, *, write: bool) -> apsw.Connection:
 @contextmanager
 def transaction(db: apsw.Connection) -> Iterator[None]:
     """What happens inside is committed together, or not at all; nests."""
-    with db:
-        yield
+    if db.getautocommit():
+        # At once for writing: SQLite would not wait for the lock of a process that is just being killed later on.
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            db.execute("COMMIT")
+        finally:
+            if not db.getautocommit():
+                db.execute("ROLLBACK")
+    else:
+        with db:
+            yield
 
 
 class JsonlIndex:

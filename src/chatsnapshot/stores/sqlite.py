@@ -216,6 +216,7 @@ class SqliteStore:
                 db.execute("BEGIN IMMEDIATE")
                 yield db
             except apsw.Error as error:
+                self._sequences.clear()  # SQLite may have rolled back by itself, as it does when the disk is full
                 raise mapped(error, self.path) from error
             finally:
                 left = self._db
@@ -271,7 +272,12 @@ class SqliteStore:
         if self._closed:
             raise LedgerClosed(f"the ledger {self.path} was closed; open it again to record")
         if self._db is None:
-            db = sqlite_schema.connect(self.path, write=True, durability=self._durability)
+            try:
+                db = sqlite_schema.connect(self.path, write=True, durability=self._durability)
+            except apsw.Error as error:
+                if self._poisoned:
+                    raise self._unsettled(error) from error
+                raise
             if self._poisoned:
                 self._settle(db)
             self._db = db
@@ -284,25 +290,25 @@ class SqliteStore:
         try:
             busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
         except apsw.Error as error:
-            db.close()
-            raise StorePoisoned(
-                f"an uncertain commit to {self.path} cannot be settled yet ({error}); nothing was stored, try again"
-            ) from error
+            _let_go(db)
+            raise self._unsettled(error) from error
         if busy:
-            db.close()
+            _let_go(db)
             raise StorePoisoned(
                 f"an uncertain commit to {self.path} waits for a reader to finish; nothing was stored, try again"
             )
         self._poisoned = False
 
+    def _unsettled(self, error: apsw.Error) -> StorePoisoned:
+        return StorePoisoned(
+            f"an uncertain commit to {self.path} cannot be settled yet ({error}); nothing was stored, try again"
+        )
+
     def _drop_connection(self) -> None:
         db, self._db = self._db, None
         self._sequences.clear()
         if db is not None:
-            try:
-                db.close(force=True)
-            except apsw.Error:
-                leave_open([db])
+            _let_go(db)
 
     def _follow(self, db: apsw.Connection, head: Head) -> None:
         """Bring the tree to the head when another process has written since."""
@@ -457,3 +463,11 @@ class SqliteStore:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except apsw.Error:
             pass  # what is in the log is durable there, and the next writer brings it over
+
+
+def _let_go(db: apsw.Connection) -> None:
+    """Close a connection of which nothing more is wanted; its errors say nothing new."""
+    try:
+        db.close(force=True)
+    except apsw.Error:
+        leave_open([db])

@@ -208,27 +208,38 @@ def _check(db: apsw.Connection, path: str) -> None:
 
 def create(db: apsw.Connection, ledger: str, now_ns: int) -> str:
     """Make the ledger's tables when they are not there; gives the ledger's id. The caller holds the file lock."""
-    with db:
+    known = _known_id(db, ledger)
+    if known is not None:
+        return known
+    db.execute("BEGIN IMMEDIATE")
+    try:
         if db.execute("PRAGMA application_id").get != APPLICATION_ID:
             db.execute(f"PRAGMA application_id={APPLICATION_ID}")
             db.execute(f"PRAGMA user_version={FORMAT}")
         db.execute(_DATABASE)
-        known = db.execute("SELECT ledger_id FROM ledger WHERE name = ?", (ledger,)).get
-        if known is not None:
-            return str(known)
         names = Names(ledger)
         db.execute(_TABLES.format_map(names))
         for trigger in _TRIGGERS:
             db.execute(trigger.format_map(names))
         made = str(uuid.uuid4())
         db.execute("INSERT INTO ledger VALUES (?, ?, ?, ?)", (ledger, made, FORMAT, time_text(now_ns)))
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
     return made
+
+
+def _known_id(db: apsw.Connection, ledger: str) -> str | None:
+    if not db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'ledger'").get:
+        return None
+    known = db.execute("SELECT ledger_id FROM ledger WHERE name = ?", (ledger,)).get
+    return None if known is None else str(known)
 
 
 def ledger_id(db: apsw.Connection, ledger: str, path: str) -> str:
     """The id of an existing ledger; raises :class:`NotFound`."""
-    if db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'ledger'").get:
-        known = db.execute("SELECT ledger_id FROM ledger WHERE name = ?", (ledger,)).get
-        if known is not None:
-            return str(known)
+    known = _known_id(db, ledger)
+    if known is not None:
+        return known
     raise NotFound(f"no ledger {ledger!r} in {path}; record something there first, or check the name")

@@ -59,10 +59,9 @@ class JournalFiles(FileIO):
         fault = self._journal.struck("write", self._paths[descriptor])
         if fault is None:
             return self._wrote(descriptor, offset, bytes(data[: super().write(descriptor, data)]))
-        if fault.takes:
-            self._wrote(
-                descriptor, offset, bytes(data[: super().write(descriptor, bytes(data[: fault.takes]))])
-            )
+        taken = bytes(data[: fault.bytes_taken(bytes(data), b"")])
+        if taken:
+            self._wrote(descriptor, offset, taken[: super().write(descriptor, taken)])
         raise OSError(fault.code, os.strerror(fault.code))
 
     def overwrite(self, descriptor: int, data: bytes, offset: int) -> int:

@@ -57,7 +57,7 @@ class Fault:
     def bytes_taken(self, data: bytes, before: bytes) -> int:
         """How much of ``data`` a failing write takes, where ``before`` stood."""
         if not self.unnoticed:
-            return min(self.takes, len(data))
+            return min(self.takes, len(data) - 1)
         taken = len(data) - 1
         while taken and before[taken - 1 : len(data)] == data[taken - 1 :]:
             taken -= 1

@@ -2,6 +2,9 @@
 
 It needs no help from a store: it is the default VFS while :func:`vfs_under` is open. Nothing is synced for real. A folder
 is synced as SQLite does it: with the first sync of a new journal or log, and when a journal is deleted.
+
+One thing is not as with SQLite's own VFS: an error that SQLite passes over (in the checkpoint after a commit, in the last
+checkpoint at a close) is raised by apsw all the same. For the first there is :func:`checkpoint_as_sqlite_does`.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import apsw
 
 from chatsnapshot.testing.faults.journal import Fault, Journal, Step
 
-__all__ = ["JournalVFS", "vfs_under"]
+__all__ = ["JournalVFS", "checkpoint_as_sqlite_does", "vfs_under"]
 
 _LOGS = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_WAL
 _EXTENDED = {
@@ -150,3 +153,17 @@ def vfs_under(journal: Journal) -> Iterator[JournalVFS]:
         yield vfs
     finally:
         vfs.unregister()
+
+
+def checkpoint_as_sqlite_does(db: apsw.Connection, pages: int) -> None:
+    """Checkpoint after each commit that leaves so many pages in the log; that it fails does not touch the commit."""
+
+    def after_commit(db: apsw.Connection, name: str, logged: int) -> int:
+        if logged >= pages:
+            try:
+                db.wal_checkpoint(name)
+            except apsw.Error:
+                pass
+        return apsw.SQLITE_OK
+
+    db.set_wal_hook(after_commit)
