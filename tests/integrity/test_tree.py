@@ -90,10 +90,11 @@ def test_roots_are_the_rfc_6962_reference_roots(size):
 
 def test_roots_of_1_to_300_leaves_are_those_of_pymerkle():
     other, tree = InmemoryTree(algorithm="sha256"), Tree()
+    their_root = getattr(other, "get_root", None) or other.get_state  # its name before version 7
     for n in range(300):
         other.append_entry(b"entry %d" % n)
         tree.extend([leaf_hash(b"entry %d" % n)])
-        assert tree.root() == other.get_root()
+        assert tree.root() == their_root()
 
 
 def test_a_subtree_root_needs_a_power_of_two_of_hashes():

@@ -117,7 +117,9 @@ def timestamp(walk: Walk, value: Any, frame: Frame) -> Any:
 
 def timedelta(walk: Walk, value: Any, frame: Frame) -> Any:
     """A pandas Timedelta as exact decimal seconds."""
-    return _numpy_time(walk, value.to_timedelta64(), frame)
+    exact = value.to_timedelta64()
+    # pandas before version 3 counts nanoseconds where the newer one counts microseconds.
+    return _numpy_time(walk, exact if value.nanoseconds else exact.astype("timedelta64[us]"), frame)
 
 
 def missing(walk: Walk, value: Any, frame: Frame) -> Any:
