@@ -166,7 +166,8 @@ def _fill(path: Path, count: int) -> None:
         ledger.record_many(
             [
                 {"event_type": "execution.message", "correlation_id": f"run-{number % 3}",
-                 "payload": {"number": number, "text": "the secret " * 100, **({"data": bytes(40_000)} if number % 9 == 0 else {})}}
+                 "payload": {"number": number, "text": "the secret " * 100,
+                              "data": bytes(40_000 if number % 9 == 0 else 9)}}
                 for number in range(1, count + 1)
             ]
         )  # fmt: skip
