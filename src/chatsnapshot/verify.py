@@ -335,10 +335,10 @@ def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | 
         blobs = examined.blob_bytes()
         for finding in beside.findings():
             examined.row_fault(finding.position, finding.what, finding.expected, finding.found)
-    except Corrupt as error:
-        examined.row_fault(
-            error.position or examined.entries + 1, "the store cannot be read on", "readable pages", error
-        )
+    except (Corrupt, TypeError, ValueError, AttributeError) as error:
+        # Not only what a store finds: a changed byte can give a column another type than any code expects.
+        position = getattr(error, "position", None) or examined.entries + 1
+        examined.row_fault(position, "the store cannot be read on", "readable pages", error)
         blobs = len(examined.blobs)
     dangling = sorted(examined.dangling())
     calls = sorted(examined.calls.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -169,3 +170,31 @@ def test_a_folder_is_no_ledger_and_gets_no_side_files(tmp_path: Path) -> None:
         with pytest.raises((NotFound, StoreUnavailable), match="folder"):
             chatsnapshot.open(folder, **options)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == [folder]
+
+
+STALE = f"""{AS_NOBODY}
+with chatsnapshot.open(sys.argv[1], read_only=True) as ledger:
+    print(ledger.head, flush=True)
+    sys.stdin.readline()
+    print(ledger.head, len(list(ledger.read())), ledger.verify().entries, flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="another user takes root")
+def test_a_reader_of_the_file_alone_sees_what_a_later_writer_adds(shared: Path) -> None:
+    """Opened alone where nothing can be written, the file is taken as unchanging: for that one look only."""
+    with chatsnapshot.open(shared / "source.db") as ledger:
+        ledger.record("a.b", correlation_id="c")
+    path = shared / "alone.db"
+    shutil.copyfile(shared / "source.db", path)
+    reader = subprocess.Popen(
+        [sys.executable, "-c", STALE, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert reader.stdin is not None and reader.stdout is not None
+    with reader:
+        assert reader.stdout.readline().split() == ["1"]
+        with chatsnapshot.open(path) as ledger:
+            ledger.record_many([{"event_type": "a.b", "correlation_id": "c"}] * 3_000)
+            reader.stdin.write("\n")
+            reader.stdin.flush()
+            assert reader.stdout.readline().split() == ["3001", "3001", "3001"]

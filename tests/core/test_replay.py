@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +106,22 @@ def test_the_same_recording_gives_the_same_leaves_on_every_store(
         record(ledger)
         found.append(([entry.leaf for entry in ledger.read()], ledger.verify().root))
     assert found[0] == found[1]
+
+
+def test_a_clock_that_moves_at_every_reading_gives_the_same_leaves_on_every_store(
+    tmp_path: Path, opened: Callable[..., Ledger], new_hands: Callable[[], Any]
+) -> None:
+    """Making a ledger takes no reading of its clock: the commits find it where they found it before."""
+    found = []
+    for url in ("memory:", tmp_path / "runs.db", tmp_path / "runs.jsonl"):
+        hands = new_hands()
+
+        def ticking(hands: Any = hands) -> int:
+            hands.move(1)
+            return int(hands.now)
+
+        ledger = opened(url, clock=ticking, entropy=hands.entropy)
+        for number in range(5):
+            ledger.record("a.b", {"n": number}, correlation_id="c", idempotency_key=number)
+        found.append(([entry.recorded_at for entry in ledger.read()], ledger.verify().root))
+    assert found[0] == found[1] == found[2]

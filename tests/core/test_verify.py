@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import chatsnapshot
-from chatsnapshot import Ledger
+from chatsnapshot import Corrupt, Ledger
 
 ENTRIES = 300
 
@@ -189,3 +189,15 @@ def test_progress_is_told(opened: Callable[..., Ledger], url: str) -> None:
     steps: list[tuple[int, int]] = []
     ledger.verify(progress=lambda done, all_of: steps.append((done, all_of)))
     assert steps == [(2, 5), (4, 5), (5, 5)]
+
+
+@pytest.mark.parametrize("column", ["event_type", "correlation_id", "source", "recorded_at", "attributes"])
+def test_text_that_is_no_utf_8_is_our_error_and_never_another(
+    filled: str, opened: Callable[..., Ledger], column: str
+) -> None:
+    change(filled, f"UPDATE entry SET {column} = CAST(x'fffe41' AS TEXT) WHERE position = 20")
+    ledger = opened(filled, read_only=True)
+    with pytest.raises(Corrupt, match="not UTF-8"):
+        list(ledger.read())
+    report = ledger.verify()
+    assert (report.ok, report.level) == (False, "")

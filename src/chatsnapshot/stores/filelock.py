@@ -7,17 +7,20 @@ descriptor of a file drops the process's record locks on it: the side file is th
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import threading
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from chatsnapshot.errors import StoreUnavailable
+from chatsnapshot.errors import LedgerError, StoreUnavailable
 
 try:
     import fcntl
 except ImportError:  # Windows is untested: processes are not kept apart there
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["FileLock", "Hold", "file_lock"]
+__all__ = ["FileLock", "Hold", "file_lock", "interruptible"]
 
 
 class FileLock:
@@ -71,6 +74,18 @@ class FileLock:
             self._holder = None
             self._thread.release()
 
+    def recover(self, undo: Callable[[], None]) -> None:
+        """Undo, then unlock, if this thread was interrupted while it had the lock."""
+        if not self._thread.acquire(blocking=False):
+            return
+        mine = self._holder is not None
+        self._thread.release()
+        if mine:
+            try:
+                undo()
+            finally:
+                self._abandon()
+
     def _abandon(self) -> None:
         """Let go of whatever of the two locks this thread has."""
         if not self._thread.acquire(blocking=False):
@@ -116,11 +131,51 @@ class Hold:
     def __init__(self, lock: FileLock) -> None:
         self._lock = lock
 
+    @property
+    def current(self) -> bool:
+        """Whether the lock is held by this use, and not by a later one."""
+        return self._lock._holder is self
+
     def __enter__(self) -> None:
         self._lock.take(self)
 
     def __exit__(self, *error: object) -> None:
         self._lock.give(self)
+
+
+class Interruptible(Protocol):
+    """A store whose writing methods are :func:`interruptible`."""
+
+    _lock: FileLock | None
+
+    def _undo(self) -> None:
+        """Take back what an interrupted method had begun; called with the lock held."""
+
+
+S = TypeVar("S", bound=Interruptible)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def interruptible(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Make a method leave no lock behind when Ctrl-C, or an error of a signal handler, ends it between two steps."""
+
+    @functools.wraps(method)
+    def call(self: S, /, *args: P.args, **options: P.kwargs) -> R:
+        try:
+            return method(self, *args, **options)
+        except LedgerError:
+            raise
+        except BaseException:
+            while self._lock is not None:
+                try:
+                    self._lock.recover(self._undo)
+                    break
+                except KeyboardInterrupt:
+                    continue  # again; the first one goes on below
+            raise
+
+    return call
 
 
 _registry = threading.Lock()

@@ -34,7 +34,7 @@ from chatsnapshot.stores.base import (
     Traits,
 )
 from chatsnapshot.stores.clockwatch import ClockWatch
-from chatsnapshot.stores.filelock import file_lock
+from chatsnapshot.stores.filelock import file_lock, interruptible
 from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.imports import check_rows
 from chatsnapshot.stores.jsonl_blobs import BlobFolder
@@ -130,7 +130,8 @@ class JsonlStore:
         """The lock, and an index that agrees with the lines; what is not committed inside is rolled back."""
         if self._read_only or self._lock is None:
             raise ReadOnly(f"{self.path} was opened read-only; open it with read_only=False to record")
-        with self._lock.held(), at_work:
+        hold = self._lock.held()
+        with hold, at_work:
             if self._closed:
                 raise LedgerClosed(f"the ledger {self.path} was closed; open it again to record")
             done = False
@@ -152,10 +153,14 @@ class JsonlStore:
             except OSError as error:
                 raise io_error(error, self.path) from error
             finally:
-                if not done:
-                    self._sequences.clear()
-                    self._writer.roll_back()
+                if not done and hold.current:  # not when Ctrl-C ended this use, and it is finalised only now
+                    self._undo()
 
+    def _undo(self) -> None:
+        self._sequences.clear()
+        self._writer.roll_back()
+
+    @interruptible
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups; see the contract."""
         with self._writing() as index:
@@ -178,6 +183,7 @@ class JsonlStore:
         if len(self._sequences) > _SEQUENCES_KEPT:
             self._sequences.clear()
 
+    @interruptible
     def erase(self, positions: Sequence[int], record: Draft) -> Row:
         """Store the record, then overwrite payloads and salts in place; a crash between is made good at the next open."""
         with self._writing() as index:
@@ -190,6 +196,7 @@ class JsonlStore:
             self._writer.finish_erasing(self._writer.sound())
             return outcome[0]
 
+    @interruptible
     def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
         """Take whole entries at head + 1 and on."""
         if not rows:
@@ -209,6 +216,7 @@ class JsonlStore:
                 self._writer.note_erasing(row[0], named_positions(row))
             self._writer.finish_erasing(self._writer.sound())
 
+    @interruptible
     def save_states(
         self,
         name: str,
@@ -225,6 +233,7 @@ class JsonlStore:
                 saved = True
         return saved
 
+    @interruptible
     def drop_states(self, name: str, version: int) -> None:
         """Forget a projection's states and checkpoint."""
         with self._writing() as index, transaction(index.db):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -11,6 +12,7 @@ import apsw
 from chatsnapshot.clock import Clock, Entropy
 from chatsnapshot.errors import (
     CommitUncertain,
+    Corrupt,
     LedgerClosed,
     LedgerError,
     NotFound,
@@ -34,7 +36,7 @@ from chatsnapshot.stores.base import (
     Traits,
 )
 from chatsnapshot.stores.clockwatch import ClockWatch
-from chatsnapshot.stores.filelock import file_lock
+from chatsnapshot.stores.filelock import file_lock, interruptible
 from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.imports import check_rows
 from chatsnapshot.stores.leaving import leave_open
@@ -78,7 +80,6 @@ class SqliteStore:
         self._names = sqlite_schema.Names(ledger)
         self._durability = durability
         self._read_only = read_only
-        self._clock = clock
         self._limits = limits
         self._watch = ClockWatch(clock, entropy)
         self._readers = ReaderPool()
@@ -106,13 +107,14 @@ class SqliteStore:
             with self._lock.held(), at_work:
                 db = self._connected()
                 if create:
-                    return sqlite_schema.create(db, self._ledger, self._clock())
+                    return sqlite_schema.create(db, self._ledger, time.time_ns())
                 return sqlite_schema.ledger_id(db, self._ledger, self.path)
         except apsw.Error as error:
             raise mapped(error, self.path) from error
 
     # --- writing ---
 
+    @interruptible
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups; see the contract."""
         with self._writing() as db:
@@ -133,6 +135,7 @@ class SqliteStore:
                 self._commit(db, made)
             return made.outcomes[: len(groups)]
 
+    @interruptible
     def erase(self, positions: Sequence[int], record: Draft) -> Row:
         """Store the record and remove the payloads in one transaction, then scrub the log."""
         with self._writing() as db:
@@ -158,6 +161,7 @@ class SqliteStore:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return outcome[0]
 
+    @interruptible
     def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
         """Take whole entries at head + 1 and on."""
         if not rows:
@@ -180,6 +184,7 @@ class SqliteStore:
             self._sequences.clear()
             self._commit(db, made)
 
+    @interruptible
     def save_states(
         self,
         name: str,
@@ -196,6 +201,7 @@ class SqliteStore:
             self._commit(db, None)
             return True
 
+    @interruptible
     def drop_states(self, name: str, version: int) -> None:
         """Forget a projection's states and checkpoint."""
         with self._writing() as db:
@@ -207,7 +213,8 @@ class SqliteStore:
         """The lock, a sound connection and an open write transaction; what is not committed inside is rolled back."""
         if self._lock is None:
             raise ReadOnly(f"{self.path} was opened read-only; open it with read_only=False to record")
-        with self._lock.held(), at_work:
+        hold = self._lock.held()
+        with hold, at_work:
             try:
                 db = self._connected()
                 if db.in_transaction:  # Ctrl-C came before it could be rolled back
@@ -215,13 +222,19 @@ class SqliteStore:
                     db = self._connected()
                 db.execute("BEGIN IMMEDIATE")
                 yield db
+            except UnicodeDecodeError as error:
+                raise self._no_text(error) from error
             except apsw.Error as error:
                 self._sequences.clear()  # SQLite may have rolled back by itself, as it does when the disk is full
                 raise mapped(error, self.path) from error
             finally:
-                left = self._db
-                if left is not None and left.in_transaction:
-                    self._roll_back(left)
+                if hold.current:  # not when Ctrl-C ended this use, and it is finalised only now
+                    self._undo()
+
+    def _undo(self) -> None:
+        left = self._db
+        if left is not None and left.in_transaction:
+            self._roll_back(left)
 
     def _roll_back(self, db: apsw.Connection) -> None:
         self._sequences.clear()
@@ -339,6 +352,9 @@ class SqliteStore:
         except apsw.Error as error:
             db.close()
             raise mapped(error, self.path) from error
+        except UnicodeDecodeError as error:
+            db.close()
+            raise self._no_text(error) from error
         except LedgerError:
             self._readers.give(db)
             raise
@@ -346,6 +362,11 @@ class SqliteStore:
             db.close()
             raise
         self._readers.give(db)
+
+    def _no_text(self, error: UnicodeDecodeError) -> Corrupt:
+        return Corrupt(
+            f"{self.path} is damaged: a text column is not UTF-8 ({error}); keep a copy of it and run chatsnapshot verify"
+        )
 
     def head(self) -> Head:
         """The committed head."""

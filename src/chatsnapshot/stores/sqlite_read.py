@@ -10,9 +10,10 @@ from operator import itemgetter
 
 import apsw
 
+from chatsnapshot.errors import Corrupt
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores.base import PAYLOAD_BYTES, Page, Query, Row
-from chatsnapshot.stores.sqlite_schema import Names
+from chatsnapshot.stores.sqlite_schema import Names, is_immutable
 
 __all__ = ["COLUMNS", "ReaderPool", "read_page", "rows_by_id"]
 
@@ -43,9 +44,9 @@ class ReaderPool:
             return self._idle.pop() if self._idle else None
 
     def give(self, db: apsw.Connection) -> None:
-        """Hand a connection back; it is closed when enough are idle."""
+        """Hand a connection back; it is closed when enough are idle, or when it takes the file for unchanging."""
         with self._lock:
-            if not self._closed and len(self._idle) < _IDLE_MAX:
+            if not self._closed and len(self._idle) < _IDLE_MAX and not is_immutable(db):
                 self._idle.append(db)
                 return
         db.close()
@@ -131,7 +132,12 @@ def read_page(
     step = _FIRST_ROWS
     while chunk := list(islice(cursor, step)):
         rows += chunk
-        added = sum(map(_payload_bytes, chunk))
+        try:
+            added = sum(map(_payload_bytes, chunk))
+        except TypeError:
+            raise Corrupt(
+                f"an entry after position {rows[0][0] - 1} has a length that is no number; run chatsnapshot verify"
+            ) from None
         size += added
         if size >= limits.page_bytes_max:
             full = True

@@ -12,7 +12,7 @@ import apsw
 from chatsnapshot.clock import time_text
 from chatsnapshot.errors import Corrupt, FormatTooNew, NotFound
 
-__all__ = ["APPLICATION_ID", "FORMAT", "Names", "connect", "create", "ledger_id"]
+__all__ = ["APPLICATION_ID", "FORMAT", "Names", "connect", "create", "is_immutable", "ledger_id"]
 
 APPLICATION_ID = 0x43534C31  # "CSL1"
 FORMAT = 1
@@ -191,6 +191,11 @@ def _read_only(path: str) -> apsw.Connection:
         return apsw.Connection(
             f"file:{quote(os.path.abspath(path))}?immutable=1", flags | apsw.SQLITE_OPEN_URI
         )
+
+
+def is_immutable(db: apsw.Connection) -> bool:
+    """Whether a connection takes the file for one that nobody changes: good for one look, and stale after it."""
+    return bool(db.open_flags & apsw.SQLITE_OPEN_URI)
 
 
 def _check(db: apsw.Connection, path: str) -> None:
