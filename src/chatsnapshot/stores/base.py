@@ -182,10 +182,17 @@ class Store(Protocol):
     Errors raised are those of :mod:`chatsnapshot.errors`; a driver's own errors never come through.
     """
 
-    url: str
-    traits: Traits
-    ledger_id: str
-    """UUID text that names this history; a copy has another."""
+    @property
+    def url(self) -> str:
+        """Where the ledger is."""
+
+    @property
+    def traits(self) -> Traits:
+        """What the store claims."""
+
+    @property
+    def ledger_id(self) -> str:
+        """UUID text that names this history."""
 
     def head(self) -> Head:
         """The committed head."""

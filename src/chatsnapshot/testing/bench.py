@@ -144,9 +144,13 @@ class Bench:
             raise Skipped(f"a {self._location.kind} store keeps one ledger")
         return with_ledger(place, name)
 
+    def path(self, place: str) -> str:
+        """The path of the file at a place; empty when the store has none."""
+        return _place(place, self.opener).path
+
     def files(self, place: str) -> list[str]:
         """The files that a ledger is kept in; none for a server."""
-        path = _place(place, self.opener).path
+        path = self.path(place)
         if not path:
             return []
         folder, name = os.path.split(path)

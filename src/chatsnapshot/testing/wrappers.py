@@ -7,7 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chatsnapshot.errors import CommitUncertain, LedgerError
-from chatsnapshot.stores.base import Checkpoint, Draft, Group, Head, Outcome, Page, Query, Row, Store, Traits
+from chatsnapshot.stores.base import (
+    Checkpoint,
+    Draft,
+    Finding,
+    Group,
+    Head,
+    Outcome,
+    Page,
+    Query,
+    Row,
+    Store,
+    Traits,
+)
 
 __all__ = ["FaultyStore", "HangingStore", "PassingStore"]
 
@@ -62,6 +74,9 @@ class PassingStore:
 
     def blobs(self) -> Iterable[tuple[bytes, int, int]]:
         return self.inner.blobs()
+
+    def examine(self) -> Iterable[Finding]:
+        return self.inner.examine()
 
     def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
         self.inner.import_rows(rows, blobs)
