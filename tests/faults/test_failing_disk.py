@@ -181,7 +181,10 @@ def test_power_lost_after_failed_writes_and_syncs_loses_nothing_acknowledged(
                     journal.acknowledge(Known(len(truth), frozenset(never)))
             else:
                 waiting = [] if retrying else waiting
+                armed = list(journal.faults)
+                journal.heal()  # reading may have to mend an index, and says so when it cannot
                 known()
+                journal.faults.extend(armed)
             if seeded.random() < 0.5:
                 journal.heal()
         journal.heal()
@@ -189,7 +192,7 @@ def test_power_lost_after_failed_writes_and_syncs_loses_nothing_acknowledged(
         known()
         assert ledger.verify().ok
         assert not never & {entry.event_id for entry in ledger.read()}
-    assert len(errors) >= 3, errors
+    assert errors["uncertain"] and sum(errors.values()) > 5, errors
     after = aftermath(limits)
     for state in crash_states(journal.steps, seeded, torn=2, sample=250, lost_sync=lost_sync):
         found = after.find(state)

@@ -16,8 +16,9 @@ import chatsnapshot
 pytestmark = [pytest.mark.timeout(120)]
 
 LOADED = """
-import asyncio, sys, threading
+import asyncio, faulthandler, signal, sys, threading
 import chatsnapshot
+faulthandler.register(signal.SIGUSR1)
 ledger = chatsnapshot.open(sys.argv[1])
 told = threading.Lock()
 def tell(event_id):
@@ -43,9 +44,9 @@ async def task(name):
 async def main():
     await asyncio.gather(*[task(f"task-{number}") for number in range(20)])
 threads = [threading.Thread(target=thread, args=(f"thread-{number}",)) for number in range(4)]
-for one in threads:
-    one.start()
 try:
+    for one in threads:
+        one.start()
     if sys.argv[2] == "asyncio":
         asyncio.run(main())
     else:
@@ -69,7 +70,15 @@ def test_ctrl_c_under_load_ends_within_two_seconds_and_loses_nothing(
             known.append(process.stdout.readline().strip())
         begun = time.monotonic()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        try:
+            out, err = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGUSR1)  # where does each thread stand?
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            pytest.fail(f"round {number}: it hangs\n{process.communicate()[1][-6_000:]}")
         took = time.monotonic() - begun
         assert (process.returncode, err) == (130, ""), (number, process.returncode, err[-3_000:])
         assert took < 2, f"round {number}: out after {took:.1f} s"
