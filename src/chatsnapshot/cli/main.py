@@ -29,6 +29,12 @@ SECTIONS = {
         "verify": (_HOME + "verify", "Check that nothing was changed, lost or reordered."),
         "stats": (_HOME + "stats", "Count events and bytes, by correlation and type."),
     },
+    "Keep": {
+        "doctor": (_HOME + "doctor", "Examine settings, file system, permissions, clock, space and files."),
+        "fsck": (_HOME + "fsck", "Look at the files of the ledger, and repair its end."),
+        "backup": (_HOME + "backup", "Copy the ledger, verified, also while it is being written."),
+        "restore": (_HOME + "restore", "Put a backup in the place of the ledger."),
+    },
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,9 +73,23 @@ def main(url: str | None = None, *, say: Say | None = None) -> int:
         if shown.returncode:
             return shown.returncode
     tell("")
-    tell(f"Next: chatsnapshot replay {played.case} --speed 10{option}   plays the case again")
-    tell("      python examples/minimal.py                  records an agent of your own, with one line")
+    tools = _tools()
+    again, own = (
+        f"{tools}chatsnapshot replay {played.case} --speed 10{option}",
+        f"{tools}python examples/minimal.py",
+    )
+    width = max(len(again), len(own))
+    tell(f"Next: {again:<{width}}   plays the case again")
+    tell(f"      {own:<{width}}   records an agent of your own, with one line")
     return 0
+
+
+def _tools() -> str:
+    """What to write before a command so that it is this environment's: nothing where it is on the path already."""
+    folder = Path(sys.executable).parent
+    if shutil.which("chatsnapshot") == str(folder / "chatsnapshot") or not folder.is_relative_to(Path.cwd()):
+        return ""
+    return f"{folder.relative_to(Path.cwd())}/"
 
 
 def _free_case(ledger: chatsnapshot.Ledger) -> str:

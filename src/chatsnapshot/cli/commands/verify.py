@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +11,7 @@ import msgspec
 from chatsnapshot.cli.failures import BELOW_REQUIRED, CORRUPT, OK, settle_stdout
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import json_option, ledger_option
+from chatsnapshot.cli.progress import Progress
 from chatsnapshot.cli.table import Column, table
 from chatsnapshot.cli.terminal import Terminal, bold, dim, green, red, yellow
 from chatsnapshot.cli.wording import count, size
@@ -57,8 +58,8 @@ def command(require: str | None, shown: int, as_json: bool) -> int:
     try:
         with open_to_read() as ledger:
             url = ledger.url
-            with _Progress() as progress:
-                report = ledger.verify(progress=progress.show)
+            with Progress() as progress:
+                report = ledger.verify(progress=partial(progress.show, "verifying"))
     except Corrupt as error:
         out.json_line(msgspec.json.encode(_unreadable(error))) if as_json else _refused(out, error)
         return CORRUPT
@@ -152,27 +153,3 @@ def _problems(out: Terminal, report: Report, shown: int) -> None:
     )
     if report.problem_count > shown:
         out.line("  ", yellow(f"and {report.problem_count - shown:,} more (--json has them)"))
-
-
-class _Progress:
-    """How far a long verification is, on a terminal's standard error; nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self.stream = sys.stderr if sys.stderr is not None and sys.stderr.isatty() else None
-        self.percent = -1
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.stream is not None and self.percent >= 0:
-            self.stream.write("\r" + " " * 16 + "\r")
-            self.stream.flush()
-
-    def show(self, done: int, whole: int) -> None:
-        """Called after each page; the last page needs no line of its own."""
-        percent = 100 * done // whole
-        if self.stream is not None and done < whole and percent > self.percent:
-            self.percent = percent
-            self.stream.write(f"\rverifying {percent:3d} %")
-            self.stream.flush()
