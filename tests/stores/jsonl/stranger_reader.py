@@ -73,9 +73,14 @@ def entry_of(line):
         need(event["payload"] is None, "erased payload")
     source = line[after(b'"source":', line) :]
     need(source.startswith(canonical(event["source"])), "source is not canonical")
+    keys = ["event_id", "event_type", "timestamp", "source", "correlation_id", "causation_id", "payload"]
+    optional = [key for key in ("schema_version", "attributes") if key in event]
+    need(list(event) == keys + optional, "keys of the event")
+    for key in ("event_id", "causation_id"):
+        need(event[key] is None or event[key] == str(uuid.UUID(event[key])), f"{key} is not as it is written")
     header = {
         "v": 1,
-        "event_id": str(uuid.UUID(event["event_id"])),
+        "event_id": event["event_id"],
         "event_type": event["event_type"],
         "timestamp": event["timestamp"],
         "source": event["source"],
