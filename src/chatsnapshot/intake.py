@@ -34,6 +34,7 @@ from chatsnapshot.fields import (
     source_text,
 )
 from chatsnapshot.limits import Limits
+from chatsnapshot.redaction import Redactor, redactor_of
 from chatsnapshot.scope import Frame
 from chatsnapshot.stores.base import Draft
 from chatsnapshot.stores.draft import open_draft
@@ -50,6 +51,9 @@ _FILLED = tuple(
 _OWN_TYPES = frozenset({"ledger.payload_erased", "ledger.clock_behind"})
 """Facts that verification relies on: only the ledger states them."""
 
+Check = Callable[[str, int | None, bytes], None]
+"""Looks at event type, schema version (``None`` for 1) and payload as it will be stored; raises to refuse it."""
+
 _ORIGIN_BY_DOMAIN = {"execution": "agent", "ui": "ui", "integration": "integration"}
 _KEPT = 8_192
 
@@ -63,10 +67,14 @@ class Intake:
         limits: Limits,
         source: Source | Mapping[str, Any] | None,
         stored_blob: Callable[[bytes], bytes | None],
+        redactor: Redactor | None = None,
+        check: Check | None = None,
     ) -> None:
         self.clock = clock
         self.limits = limits
         self._stored_blob = stored_blob
+        self._redactor = redactor
+        self._check = check
         self._default_source = None if source is None else source_text(source, limits)
         self._types: dict[str, str] = {}
         self._correlations: dict[str, str] = {}
@@ -87,11 +95,12 @@ class Intake:
         attributes: Mapping[str, Any] | None = None,
         schema_version: int | None = None,
         strict: bool = False,
+        redact: object = None,
     ) -> Draft:
         """One draft; raises :class:`InvalidEvent` or :class:`LimitExceeded`.
 
         ``now`` stands for a missing timestamp (``None``: ask the clock); ``spare`` is a stack of ready ids of a batch,
-        and what is not used is not missed.
+        and what is not used is not missed. ``redact`` is applied before the ledger's own redaction.
         """
         default_source = self._types.get(event_type) if type(event_type) is str else None
         if default_source is None:
@@ -139,22 +148,23 @@ class Intake:
             key = spare.pop() if spare else new_id()
             fresh = True
         encoded = jsonvalue.encode({} if payload is None else payload, limits=self.limits, strict=strict)
+        json, blobs = encoded.json, encoded.blobs
+        version = None if schema_version is None else _version(schema_version)
+        attributes_json = None if attributes is None else attributes_text(attributes, self.limits)
+        if redact is not None or self._redactor is not None:
+            for redactor in (redactor_of(redact), self._redactor):
+                if redactor is not None:
+                    json, blobs, attributes_json, source_json = redactor.apply(
+                        event_type, correlation, json, blobs, attributes_json, source_json, self.limits
+                    )
+        if self._check is not None:
+            self._check(event_type, version, json)
         return Draft(
-            (
-                key,
-                event_type,
-                moment,
-                source_json,
-                correlation,
-                cause,
-                encoded.json,
-                None if schema_version is None else _version(schema_version),
-                None if attributes is None else attributes_text(attributes, self.limits),
-            ),
-            len(encoded.json),
+            (key, event_type, moment, source_json, correlation, cause, json, version, attributes_json),
+            len(json),
             fresh,
             _FILLED[filled],
-            encoded.blobs,
+            blobs,
         )
 
     def batch(self, frame: Frame | None, events: Sequence[EventEnvelope | Mapping[str, Any]]) -> list[Draft]:
@@ -194,21 +204,33 @@ class Intake:
                 "record it with record(payload=...)",
             )
         check_payload_json(payload)
+        event_type = _usable_type(envelope.event_type)
+        source_json = source_text(envelope.source, self.limits)
+        correlation = correlation_text(envelope.correlation_id, self.limits)
+        version = _version(envelope.schema_version)
+        attributes_json = attributes_text(_attributes_of(envelope), self.limits)
+        blobs = self._blobs_of(envelope) if b"$blob" in payload else ()
+        if self._redactor is not None:
+            payload, blobs, attributes_json, source_json = self._redactor.apply(
+                event_type, correlation, payload, blobs, attributes_json, source_json, self.limits
+            )
+        if self._check is not None:
+            self._check(event_type, version, payload)
         return open_draft(
             (
                 uuid_bytes(envelope.event_id),
-                _usable_type(envelope.event_type),
+                event_type,
                 timestamp_text(envelope.timestamp),
-                source_text(envelope.source, self.limits),
-                correlation_text(envelope.correlation_id, self.limits),
+                source_json,
+                correlation,
                 None if envelope.causation_id is None else uuid_bytes(envelope.causation_id, "causation_id"),
                 payload,
-                _version(envelope.schema_version),
-                attributes_text(_attributes_of(envelope), self.limits),
+                version,
+                attributes_json,
             ),
             False,
             envelope.filled,
-            self._blobs_of(envelope) if b"$blob" in payload else (),
+            blobs,
         )
 
     def _blobs_of(self, envelope: EventEnvelope) -> tuple[jsonvalue.Blob, ...]:
@@ -279,7 +301,7 @@ def _version(version: object) -> int | None:
 _ARGUMENTS = frozenset(
     {
         "event_type", "payload", "correlation_id", "causation_id", "source", "timestamp", "event_id",
-        "idempotency_key", "attributes", "schema_version", "strict",
+        "idempotency_key", "attributes", "schema_version", "strict", "redact",
     }
 )  # fmt: skip
 

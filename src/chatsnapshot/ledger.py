@@ -11,26 +11,27 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
 
-import msgspec
-
-from chatsnapshot.clock import Clock, Entropy, uuid7, uuid_bytes, uuid_text
+from chatsnapshot.clock import uuid_bytes, uuid_text
 from chatsnapshot.envelope import EventEnvelope, LedgerEntry, Source
-from chatsnapshot.errors import InvalidEvent, LedgerError, NotFound, ReadOnly
+from chatsnapshot.errors import InvalidEvent, NotFound, ReadOnly
+from chatsnapshot.events.validation import Validator
 from chatsnapshot.fields import Causelike, cause_key, correlation_text, source_text
 from chatsnapshot.intake import Intake
 from chatsnapshot.limits import Limits
 from chatsnapshot.pending import FlushReport, Pending
-from chatsnapshot.reading import Moment, Reading, Replay, make_query, to_entries
+from chatsnapshot.policies import Opening
+from chatsnapshot.reading import Moment, Reading, Replay, blob_name, erasable, make_query, to_entries
 from chatsnapshot.recorder import Recorder
-from chatsnapshot.run import Run
+from chatsnapshot.redaction import redactor_of
+from chatsnapshot.run import Run, make_run
 from chatsnapshot.scope import Frame, Scope, current_frame, in_copied_context
 from chatsnapshot.stores.base import Group, Row, Store
 from chatsnapshot.stores.draft import ledger_draft
-from chatsnapshot.stores.open import Location, open_store
+from chatsnapshot.stores.open import open_store
 from chatsnapshot.tail import Bell, Tail
 from chatsnapshot.verify import Report, verify
 
-__all__ = ["Ledger", "Opening"]
+__all__ = ["Ledger"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Recordable = EventEnvelope | Mapping[str, Any]
@@ -39,19 +40,6 @@ _NO_IDS: list[bytes] = []
 
 _VIEWS = "chatsnapshot.projections.views"
 """Floor 5 computes views; the ledger only hands itself over, by name, when one is asked for."""
-
-
-class Opening(msgspec.Struct, frozen=True):
-    """How a ledger was opened; what a pickled ledger is made of."""
-
-    location: Location
-    create: bool
-    read_only: bool
-    durability: str
-    source: Any
-    limits: Limits
-    clock: Clock
-    entropy: Entropy
 
 
 _open: weakref.WeakSet[Ledger] = weakref.WeakSet()
@@ -69,7 +57,18 @@ class Ledger:
         self._opening = opening
         self.scope_owner = next(_numbers)
         """Tells the scopes of this ledger from those of every other one, also of one that is gone."""
-        self._intake = Intake(opening.clock, opening.limits, opening.source, self._stored_blob)
+        self.validator = Validator(opening.validation, opening.schemas)
+        """What payloads are checked against, and how many did not fit."""
+        self.redactor = redactor_of(opening.redact, opening.redact_errors)
+        """What every event passes before it is stored; ``None`` when nothing is redacted."""
+        self._intake = Intake(
+            opening.clock,
+            opening.limits,
+            opening.source,
+            self._stored_blob,
+            self.redactor,
+            None if opening.validation == "off" else self.validator.check,
+        )
         self._bell = Bell()
         self._closed = False
         self._store = store or open_store(
@@ -139,6 +138,7 @@ class Ledger:
         schema_version: int | None = ...,
         expected_sequence: int | None = ...,
         strict: bool = ...,
+        redact: object = ...,
         wait: Literal[True] = ...,
     ) -> LedgerEntry: ...
 
@@ -156,7 +156,8 @@ class Ledger:
         (``docs/values.md``). ``correlation_id`` is needed unless a scope gives it. ``causation_id`` is an id, entry,
         envelope or ``Pending``. ``event_id`` is a UUID, ``idempotency_key`` text that makes one: the same id is stored
         once. ``expected_sequence`` is the correlation's last sequence as the caller knows it (0 = new).
-        ``strict=True`` refuses what strict JSON cannot hold. ``wait=False`` returns a ``Pending`` at once.
+        ``strict=True`` refuses what strict JSON cannot hold. ``redact`` is applied to this event before the ledger's own
+        redaction. ``wait=False`` returns a ``Pending`` at once.
 
         Raises :class:`InvalidEvent`, :class:`LimitExceeded`, :class:`EventConflict`, :class:`SequenceConflict`,
         :class:`CommitUncertain`, :class:`StoreFull`, :class:`StoreUnavailable`, :class:`StorePoisoned`,
@@ -311,32 +312,10 @@ class Ledger:
         further payload keys of the start event: ``tags``, ``user``, ``session``, ``version``, ``environment``,
         ``input``, ``forked_from`` …
         """
-        outer = current_frame(self.scope_owner)
-        if correlation_id is None:
-            if resume:
-                raise InvalidEvent("a run that resumes needs its correlation_id", path="correlation_id")
-            correlation = uuid_text(uuid7()[0])
-        else:
-            correlation = correlation_text(correlation_id, self.limits)
-        inner = outer is not None and outer.run_id is not None
-        if run_id is not None:
-            named = correlation_text(run_id, self.limits)
-        elif outer is not None and inner and outer.correlation_id == correlation:
-            named = uuid_text(uuid7()[0])
-        else:
-            named = correlation
-        payload: dict[str, Any] = {}
-        if name is not None:
-            payload["name"] = name
-        if named != correlation:
-            payload["run_id"] = named
-        if outer is not None and outer.run_id is not None and "parent_run_id" not in facts:
-            payload["parent_run_id"] = outer.run_id
-        payload.update(facts)
         options: dict[str, Any] = {"attributes": attributes}
         if idempotency_key is not None:
             options["idempotency_key"] = idempotency_key
-        return Run(self, self._frame(correlation, source, cause, named), named, payload, resume, options)
+        return make_run(self, correlation_id, name, run_id, resume, facts, options, source, cause)
 
     def _frame(
         self,
@@ -448,15 +427,7 @@ class Ledger:
 
         Raises :class:`NotFound` when it is not there or was erased.
         """
-        name = (
-            reference.get("$blob") if isinstance(reference, Mapping) else getattr(reference, "ref", reference)
-        )
-        if not isinstance(name, str) or not name.startswith("sha256:") or len(name) != 71:
-            raise InvalidEvent(f"a blob is named by sha256: and 64 hex digits, not {name!r:.80}")
-        try:
-            digest = bytes.fromhex(name[7:])
-        except ValueError:
-            raise InvalidEvent(f"a blob is named by sha256: and 64 hex digits, not {name!r:.80}") from None
+        name, digest = blob_name(reference)
         data = self._stored_blob(digest)
         if data is None:
             raise NotFound(f"there is no blob {name} in {self.url}; it may have been erased")
@@ -491,17 +462,7 @@ class Ledger:
         :class:`InvalidEvent` for one of the ledger's own records.
         """
         self._check_writable()
-        wanted = sorted({positions} if isinstance(positions, int) else set(positions))
-        head = self.head
-        if not wanted:
-            raise InvalidEvent("give the positions to erase", path="positions")
-        for position in wanted:
-            if isinstance(position, bool) or not isinstance(position, int) or not 1 <= position <= head:
-                raise NotFound(f"there is no position {position!r} in {self.url}; the last one is {head}")
-        for position in wanted:
-            found = next(self.read(after=position - 1, until=position))
-            if found.event_type.startswith("ledger."):
-                raise InvalidEvent(f"position {position} is a record of the ledger itself and stays")
+        wanted = erasable(self, positions)
         payload = {"positions": wanted, "reason": reason, **facts}
         record = ledger_draft("ledger.payload_erased", payload, self._opening.entropy, self._opening.clock)
         entry = self._entry(self._store.erase(wanted, record))
@@ -549,27 +510,7 @@ class Ledger:
             recorder.shut("the ledger was dropped without close()")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._opening.location.kind == "memory":
-            raise LedgerError(
-                "a memory: ledger lives in one process and cannot be pickled; use a path such as runs.db"
-            )
-        opening = self._opening
-        return _reopen, (
-            opening.location,
-            opening.read_only,
-            opening.durability,
-            opening.source,
-            opening.limits,
-        )
-
-
-def _reopen(location: Location, read_only: bool, durability: str, source: Any, limits: Limits) -> Ledger:
-    """What a pickled ledger becomes in another process: the same ledger, opened there."""
-    from chatsnapshot.opening import open
-
-    return open(
-        location.url, create=False, read_only=read_only, durability=durability, source=source, limits=limits
-    )
+        return self._opening.pickled()
 
 
 def _sequence(expected: object) -> int | None:

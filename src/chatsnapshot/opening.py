@@ -9,8 +9,9 @@ from typing import Any
 
 from chatsnapshot.clock import Clock, Entropy
 from chatsnapshot.envelope import Source
-from chatsnapshot.ledger import Ledger, Opening
+from chatsnapshot.ledger import Ledger
 from chatsnapshot.limits import DEFAULTS, Limits
+from chatsnapshot.policies import Opening
 from chatsnapshot.stores.open import locate
 
 __all__ = ["open"]
@@ -22,6 +23,10 @@ def open(
     create: bool = True,
     read_only: bool = False,
     durability: str = "full",
+    validation: str = "warn",
+    schemas: Any = None,
+    redact: Any = None,
+    redact_errors: str = "withhold",
     source: Source | Mapping[str, Any] | None = None,
     limits: Limits = DEFAULTS,
     clock: Clock = time.time_ns,
@@ -31,13 +36,16 @@ def open(
 
     ``url`` is a path (``runs.db``), ``memory:`` or a store's URL; without it ``CHATSNAPSHOT_LEDGER``, else
     ``./chatsnapshot.db``. ``durability="full"`` survives power loss, ``"os"`` survives the end of the process but not
-    power loss. ``source`` stands for events that name none. ``clock`` (nanoseconds since 1970 UTC) and ``entropy`` make
+    power loss. ``validation`` is ``off``, ``warn`` (record, log once a type, count) or ``strict`` (refuse) against the
+    schemas of the catalogue and of ``schemas``. ``redact`` is what every event passes before it is stored, and
+    ``redact_errors`` what happens when that fails: ``withhold`` the payload or ``raise``. ``source`` stands for events
+    that name none. ``clock`` (nanoseconds since 1970 UTC) and ``entropy`` make
     a recording repeatable. Raises :class:`NotFound` when there is no ledger and ``create`` is false or ``read_only``
     true, :class:`FormatTooNew`, :class:`Corrupt`, :class:`StoreUnavailable`.
     """
     return Ledger(
         Opening(
-            locate(url),
+            location=locate(url),
             create=create,
             read_only=read_only,
             durability=durability,
@@ -45,5 +53,9 @@ def open(
             limits=limits,
             clock=clock,
             entropy=entropy,
+            validation=validation,
+            schemas=schemas,
+            redact=redact,
+            redact_errors=redact_errors,
         )
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import starmap
 from typing import TYPE_CHECKING
@@ -20,7 +20,16 @@ from chatsnapshot.stores.base import Page, Query, Row, Store
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["Moment", "Reading", "Replay", "make_query", "position_until", "to_entries"]
+__all__ = [
+    "Moment",
+    "Reading",
+    "Replay",
+    "blob_name",
+    "erasable",
+    "make_query",
+    "position_until",
+    "to_entries",
+]
 
 Moment = int | str | datetime
 """A position, or a time (aware datetime or RFC 3339 text)."""
@@ -127,6 +136,33 @@ def position_until(store: Store, until: Moment | None, head: int) -> int:
         else:
             high = middle - 1
     return low
+
+
+def erasable(ledger: Ledger, positions: int | Iterable[int]) -> list[int]:
+    """The positions in order; :class:`NotFound` for one that is not there, :class:`InvalidEvent` for own records."""
+    wanted = sorted({positions} if isinstance(positions, int) else set(positions))
+    head = ledger.head
+    if not wanted:
+        raise InvalidEvent("give the positions to erase", path="positions")
+    for position in wanted:
+        if isinstance(position, bool) or not isinstance(position, int) or not 1 <= position <= head:
+            raise NotFound(f"there is no position {position!r} in {ledger.url}; the last one is {head}")
+    for position in wanted:
+        found = next(ledger.read(after=position - 1, until=position))
+        if found.event_type.startswith("ledger."):
+            raise InvalidEvent(f"position {position} is a record of the ledger itself and stays")
+    return wanted
+
+
+def blob_name(reference: object) -> tuple[str, bytes]:
+    """The name and digest of a blob, given by its name, a ``$blob`` object or a ``BlobRef``."""
+    name = reference.get("$blob") if isinstance(reference, Mapping) else getattr(reference, "ref", reference)
+    if isinstance(name, str) and name.startswith("sha256:") and len(name) == 71:
+        try:
+            return name, bytes.fromhex(name[7:])
+        except ValueError:
+            pass
+    raise InvalidEvent(f"a blob is named by sha256: and 64 hex digits, not {name!r:.80}")
 
 
 class Reading:

@@ -6,14 +6,16 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from chatsnapshot.clock import uuid7, uuid_text
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import InvalidEvent
-from chatsnapshot.scope import Frame, Scope
+from chatsnapshot.fields import correlation_text
+from chatsnapshot.scope import Frame, Scope, current_frame
 
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["Run", "error_payload"]
+__all__ = ["Run", "error_payload", "make_run"]
 
 _log = logging.getLogger("chatsnapshot")
 
@@ -167,6 +169,43 @@ class Run(Scope):
 
     def _named(self, payload: dict[str, Any]) -> dict[str, Any]:
         return {"run_id": self.run_id, **payload} if self.run_id != self.correlation_id else payload
+
+
+def make_run(
+    ledger: Ledger,
+    correlation_id: object,
+    name: str | None,
+    run_id: object,
+    resume: bool,
+    facts: Mapping[str, Any],
+    options: dict[str, Any],
+    source: Any,
+    cause: Any,
+) -> Run:
+    """The run that :meth:`chatsnapshot.Ledger.run` gives: its ids, and what its start event says."""
+    outer = current_frame(ledger.scope_owner)
+    if correlation_id is None:
+        if resume:
+            raise InvalidEvent("a run that resumes needs its correlation_id", path="correlation_id")
+        correlation = uuid_text(uuid7()[0])
+    else:
+        correlation = correlation_text(correlation_id, ledger.limits)
+    inside = outer is not None and outer.run_id is not None
+    if run_id is not None:
+        named = correlation_text(run_id, ledger.limits)
+    elif inside and outer is not None and outer.correlation_id == correlation:
+        named = uuid_text(uuid7()[0])
+    else:
+        named = correlation
+    payload: dict[str, Any] = {}
+    if name is not None:
+        payload["name"] = name
+    if named != correlation:
+        payload["run_id"] = named
+    if inside and outer is not None and "parent_run_id" not in facts:
+        payload["parent_run_id"] = outer.run_id
+    payload.update(facts)
+    return Run(ledger, ledger._frame(correlation, source, cause, named), named, payload, resume, options)
 
 
 def _ending(error: object) -> tuple[str, dict[str, Any]]:

@@ -13,10 +13,11 @@ FLOORS = {
     **dict.fromkeys(["errors", "limits", "clock", "jsonvalue"], 0),
     **dict.fromkeys(["envelope", "events"], 1),
     **dict.fromkeys(["integrity"], 2),
-    **dict.fromkeys(["stores"], 3),
+    **dict.fromkeys(["stores", "redaction"], 3),
     **dict.fromkeys(
         [
             "opening",
+            "policies",
             "recorder",
             "pending",
             "exiting",

@@ -18,8 +18,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import chatsnapshot
 from chatsnapshot.clock import Clock, Entropy
 from chatsnapshot.envelope import Source
-from chatsnapshot.ledger import Ledger, Opening
+from chatsnapshot.ledger import Ledger
 from chatsnapshot.limits import DEFAULTS, Limits
+from chatsnapshot.policies import Opening
 from chatsnapshot.stores.base import Store, Traits
 from chatsnapshot.stores.open import Location, locate, open_store
 from chatsnapshot.testing.expecting import Skipped
@@ -192,7 +193,17 @@ class Bench:
             if around is not None:
                 store = around(store)
         ledger = Ledger(
-            Opening(location, create, read_only, durability, source, limits, clock, entropy), store
+            Opening(
+                location=location,
+                create=create,
+                read_only=read_only,
+                durability=durability,
+                source=source,
+                limits=limits,
+                clock=clock,
+                entropy=entropy,
+            ),
+            store,
         )
         self._opened.append(weakref.ref(ledger))
         return ledger

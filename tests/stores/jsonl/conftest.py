@@ -14,8 +14,8 @@ import pytest
 
 import chatsnapshot
 from chatsnapshot import Ledger
-from chatsnapshot.ledger import Opening
 from chatsnapshot.limits import DEFAULTS, Limits
+from chatsnapshot.policies import Opening
 from chatsnapshot.stores.jsonl import JsonlStore
 from chatsnapshot.stores.jsonl_file import FileIO
 from chatsnapshot.stores.open import locate
@@ -71,7 +71,7 @@ def with_files(path: Path, files: FileIO, *, limits: Limits = DEFAULTS, durabili
         limits=limits,
         files=files,
     )
-    opening = Opening(location, True, False, durability, None, limits, time.time_ns, os.urandom)
+    opening = Opening(location=location, durability=durability, limits=limits)
     return Ledger(opening, store)
 
 
