@@ -44,6 +44,10 @@ _READ_TYPES = frozenset({"ledger.payload_erased", "execution.tool_call", "execut
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 
+_Tools = dict[tuple[str, str], tuple[int, list[tuple[str, str]]]]
+"""Tool events without their other half: position and all names, under each name."""
+
+
 class _Examination:
     """The state of one pass."""
 
@@ -64,7 +68,8 @@ class _Examination:
         self.causes: dict[bytes, int] = {}
         self.erased: set[int] = set()
         self.erasures: set[int] = set()
-        self.calls: dict[tuple[str, str], int] = {}
+        self.calls: _Tools = {}
+        self.answers: _Tools = {}
         self.blobs: dict[bytes, int] = {}
 
     def problem(
@@ -218,14 +223,19 @@ class _Examination:
             self.row_fault(position, "payload cannot be read", "a JSON object", error)
 
     def tool(self, row: Row, event_type: str, payload: Any) -> None:
-        """Pair tool calls with their results, by call id, else by cause."""
+        """Pair tool calls with their results, by call id or by cause, whichever of the two was recorded first."""
+        calls = event_type == "execution.tool_call"
         call_id = payload.get("call_id") or payload.get("tool_call_id") or payload.get("id")
-        if event_type == "execution.tool_call":
-            self.calls[row[7], str(call_id) if call_id else uuid_text(row[3])] = row[0]
-        else:
-            self.calls.pop((row[7], str(call_id)), None)
-            if row[8] is not None:
-                self.calls.pop((row[7], uuid_text(row[8])), None)
+        event_id = row[3] if calls else row[8]
+        names = ([str(call_id)] if call_id else []) + ([uuid_text(event_id)] if event_id is not None else [])
+        keys = [(row[7], name) for name in names]
+        mine, others = (self.calls, self.answers) if calls else (self.answers, self.calls)
+        partner = next((others[key] for key in keys if key in others), None)
+        if partner is None:
+            mine.update((key, (row[0], keys)) for key in keys)
+            return
+        for key in partner[1]:
+            others.pop(key, None)
 
     # --- the whole ---
 
@@ -341,7 +351,7 @@ def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | 
         examined.row_fault(position, "the store cannot be read on", "readable pages", error)
         blobs = len(examined.blobs)
     dangling = sorted(examined.dangling())
-    calls = sorted(examined.calls.values())
+    calls = sorted({position for position, _ in examined.calls.values()})
     level = "A1" if examined.rows_sound and examined.hashes_sound else "A0" if examined.rows_sound else ""
     ok = not examined.count
     if not head.size:
