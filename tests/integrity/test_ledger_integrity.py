@@ -53,11 +53,11 @@ def test_rows_whose_text_was_moved_between_columns_are_not_imported(path):
         )
         key = second.event_key
         row = ledger._store.get([key])[key]
-    assert check_rows([row], "", lambda correlation: 1) == {}
+    assert check_rows([row], "", lambda correlation: 1, lambda ids: ()) == {}
     moved = list(row)
     moved[8], moved[11] = None, f'{row[11]},"causation_id":"{first.event_id}"'
     with pytest.raises(Corrupt, match="canonical form"):
-        check_rows([tuple(moved)], "", lambda correlation: 1)
+        check_rows([tuple(moved)], "", lambda correlation: 1, lambda ids: ())
 
 
 def test_a_blob_named_deep_inside_a_payload_is_read_back_and_missed_when_it_is_gone(path):

@@ -239,8 +239,8 @@ class Store(Protocol):
     def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
         """Take whole entries as they are, at head + 1 and on; used by copy and restore.
 
-        Raises ``Corrupt`` when a leaf does not follow from its columns, ``StoreUnavailable`` when the first is not at
-        head + 1.
+        Raises ``Corrupt`` when a leaf does not follow from its columns or an id is known already, ``StoreUnavailable``
+        when the first is not at head + 1; nothing is stored then.
         """
 
     def erase(self, positions: Sequence[int], record: Draft) -> Row:

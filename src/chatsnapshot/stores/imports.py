@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.errors import Corrupt
@@ -31,15 +31,22 @@ def row_header(row: Row) -> bytes:
 
 
 def check_rows(
-    rows: Sequence[Row], recorded_at: str, last_sequence: Callable[[str], int]
+    rows: Sequence[Row],
+    recorded_at: str,
+    last_sequence: Callable[[str], int],
+    known: Callable[[list[bytes]], Container[bytes]],
 ) -> dict[int, tuple[bytes, ...]]:
     """Make sure that rows follow each other and their own leaves; gives the blobs that each position names.
+
+    ``recorded_at`` and ``last_sequence`` are of the ledger that takes them; ``known`` says which ids it has already.
 
     Raises :class:`Corrupt` naming the first bad position.
     """
     sequences: dict[str, int] = {}
     blobs: dict[int, tuple[bytes, ...]] = {}
     position = rows[0][0] if rows else 0
+    taken = known([row[3] for row in rows])
+    here: set[bytes] = set()
     for row in rows:
         where = f"the entry at position {row[0]}"
         if row[0] != position:
@@ -47,6 +54,9 @@ def check_rows(
                 f"after position {position - 1} comes {row[0]}: entries are missing", position=position
             )
         position += 1
+        if row[3] in taken or row[3] in here:
+            raise Corrupt(f"event {uuid_text(row[3])} of {where} is in this ledger already", position=row[0])
+        here.add(row[3])
         if not all(text is None or is_canonical_object(text) for text in (row[6], row[11])):
             raise Corrupt(f"source or attributes of {where} are not in their canonical form", position=row[0])
         if leaf_hash(row_header(row)) != row[12]:

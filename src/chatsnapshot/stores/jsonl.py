@@ -207,7 +207,12 @@ class JsonlStore:
                 raise StoreUnavailable(
                     f"the next position of {self.path} is {at.tree.size + 1}, not {rows[0][0]}; import from the head on"
                 )
-            check_rows(rows, at.recorded_at, index.last_sequence)
+            check_rows(
+                rows,
+                at.recorded_at,
+                index.last_sequence,
+                lambda ids: {key for key in ids if index.known([key])},
+            )
             tree = at.tree.copy()
             tiles = tree.extend([row[12] for row in rows])
             self._sequences.clear()

@@ -186,7 +186,7 @@ class MemoryStore:
                 raise StoreUnavailable(
                     f"the next position is {self._tree.size + 1}, not {rows[0][0]}; import from the head on"
                 )
-            users = check_rows(rows, self._recorded_at, self._last_sequence)
+            users = check_rows(rows, self._recorded_at, self._last_sequence, lambda _: self._places)
             tree = self._tree.copy()
             tiles = tree.extend([row[12] for row in rows])
             for row in rows:

@@ -174,7 +174,10 @@ class SqliteStore:
                     f"the next position of {self.path} is {head.size + 1}, not {rows[0][0]}; import from the head on"
                 )
             users = check_rows(
-                rows, head.recorded_at, lambda correlation: self._writer.last_sequence(db, correlation)
+                rows,
+                head.recorded_at,
+                lambda correlation: self._writer.last_sequence(db, correlation),
+                lambda ids: rows_by_id(db, self._names, ids),
             )
             tree = self._tree.copy()
             tiles = tree.extend([row[12] for row in rows])

@@ -115,6 +115,13 @@ def entries_that_do_not_follow_are_refused_and_nothing_is_stored(bench: Bench) -
             with expecting(Corrupt, name):
                 store_of(copy).import_rows([*rows[10:20], tuple(row), *rows[21:]], {})
             expect_equal(store_of(copy).head(), before, f"head after {name} was refused")
+        for name, place in (("an id that is known", 10), ("the id of the entry in front of it", 20)):
+            twice: list[Any] = list(rows[place - 1])
+            twice[POSITION] += 1
+            twice[SEQUENCE] += 1
+            with expecting(Corrupt, name):
+                store_of(copy).import_rows([*rows[10:place], tuple(twice)], {})
+            expect_equal(store_of(copy).head(), before, f"head after {name} was refused")
         for part in (rows[11:], rows[9:], rows):
             with expecting(
                 StoreUnavailable, f"an import that begins at {part[0][POSITION]} after position 10"
