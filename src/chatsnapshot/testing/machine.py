@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Repeat", "resolve", "run_histories"]
 
-SHRINK_SECONDS_MAX = 15.0
-"""So long a shorter history that fails is looked for."""
-
 RUN_HISTORIES = 8
 """Histories of one run of hypothesis: in longer runs most are small changes of one another."""
 
@@ -144,8 +141,9 @@ def _strategies() -> tuple[SearchStrategy[Said], SearchStrategy[Repeat], SearchS
 class _Stage:
     """What the runs of one machine share: the bench, the time, and the shortest history that failed."""
 
-    def __init__(self, bench: Bench, seconds_max: float) -> None:
+    def __init__(self, bench: Bench, seconds_max: float, shrink_seconds_max: float) -> None:
         self.bench = bench
+        self._shrink_seconds_max = shrink_seconds_max
         self._ends = time.monotonic() + seconds_max
         self.failed: tuple[list[str], Exception] | None = None
 
@@ -156,14 +154,22 @@ class _Stage:
 
     def fail(self, story: list[str], error: Exception) -> None:
         if self.failed is None:
-            self._ends = min(self._ends, time.monotonic() + SHRINK_SECONDS_MAX)
+            self._ends = min(self._ends, time.monotonic() + self._shrink_seconds_max)
         if self.failed is None or len(story) <= len(self.failed[0]):
             self.failed = list(story), error
 
 
-def run_histories(bench: Bench, *, histories: int, steps: int = 25, seconds_max: float = 40.0) -> None:
+def run_histories(
+    bench: Bench,
+    *,
+    histories: int,
+    steps: int = 25,
+    seconds_max: float = 40.0,
+    shrink_seconds_max: float = 15.0,
+) -> None:
     """Compare so many random histories of so many steps with the model, in at most ``seconds_max``.
 
+    After one has failed, a shorter one that fails too is looked for, for ``shrink_seconds_max``.
     Raises :class:`Failed` with the shortest failing history found, :class:`Skipped` without hypothesis.
     """
     try:
@@ -171,7 +177,7 @@ def run_histories(bench: Bench, *, histories: int, steps: int = 25, seconds_max:
         from hypothesis.stateful import run_state_machine_as_test
     except ImportError:
         raise Skipped("random histories need hypothesis: pip install hypothesis") from None
-    stage = _Stage(bench, seconds_max)
+    stage = _Stage(bench, seconds_max, shrink_seconds_max)
     rules = settings(
         max_examples=RUN_HISTORIES,
         stateful_step_count=steps,

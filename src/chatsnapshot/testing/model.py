@@ -14,11 +14,13 @@ from typing import Any
 import msgspec
 
 from chatsnapshot.clock import uuid_text
+from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.stores.base import Row
 from chatsnapshot.testing.expecting import expect, expect_equal
 
 __all__ = ["Known", "Large", "Model", "Refusal", "Said", "root_of"]
 
+COLUMNS = LedgerEntry.__struct_fields__
 RECORD_OF_ERASURE = "ledger.payload_erased"
 
 
@@ -108,7 +110,8 @@ class Known:
         """
         where = f"position {self.position}"
         if self.row is not None:
-            expect_equal(row, self.sight(), f"entry at {where}")
+            for name, found, wanted in zip(COLUMNS, row, self.sight() or (), strict=False):
+                expect_equal(found, wanted, f"{name} at {where}")
             return
         said = self.said
         expect_equal(row[:2], (self.position, self.sequence), "position and sequence of a new entry")
@@ -226,7 +229,8 @@ class Model:
             known.erased = True
         payload = {"positions": wanted, "reason": reason}
         return self._add(
-            Said(event_id=None, event_type=RECORD_OF_ERASURE, correlation_id="ledger", payload=payload)
+            Said(event_id=None, event_type=COLUMNS = LedgerEntry.__struct_fields__
+RECORD_OF_ERASURE, correlation_id="ledger", payload=payload)
         )
 
     def select(
