@@ -11,6 +11,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
 
+from chatsnapshot import calls, judging
+from chatsnapshot.calls import Call
 from chatsnapshot.clock import uuid_bytes, uuid_text
 from chatsnapshot.envelope import EventEnvelope, LedgerEntry, Source
 from chatsnapshot.errors import InvalidEvent, NotFound, ReadOnly
@@ -19,6 +21,7 @@ from chatsnapshot.fields import Causelike, cause_key, correlation_text, source_t
 from chatsnapshot.intake import Intake
 from chatsnapshot.limits import Limits
 from chatsnapshot.pending import FlushReport, Pending
+from chatsnapshot.playback import recorded
 from chatsnapshot.policies import Opening
 from chatsnapshot.reading import Moment, Reading, Replay, blob_name, erasable, make_query, to_entries
 from chatsnapshot.recorder import Recorder
@@ -337,6 +340,127 @@ class Ledger:
             run_id if run_id is not None else (outer.run_id if outer else None),
             None,
         )
+
+    # --- plain Python, judgements, ends ---
+
+    @overload
+    def tool(self, name: F, /) -> F: ...
+
+    @overload
+    def tool(
+        self,
+        name: str | None = ...,
+        /,
+        *,
+        arguments: Any = ...,
+        call_id: object = ...,
+        record_arguments: bool = ...,
+        record_result: bool = ...,
+        **scope: Any,
+    ) -> Call: ...
+
+    def tool(
+        self,
+        name: Any = None,
+        /,
+        *,
+        arguments: Any = None,
+        call_id: object = None,
+        record_arguments: bool = True,
+        record_result: bool = True,
+        **scope: Any,
+    ) -> Any:
+        """A tool of plain Python, as ``@snapshot.tool``, ``@snapshot.tool("name")`` or ``with snapshot.tool("name")``.
+
+        Records ``execution.tool_call`` with the arguments and one ``execution.tool_result`` with the result or error; see
+        :class:`~chatsnapshot.calls.Call`. ``call_id`` is text, or a function that gives it. ``scope`` takes
+        ``correlation_id``, ``source``, ``cause``, and ``options`` of :meth:`record` for the start event.
+        """
+        return calls.tool(self, name, call_id, arguments, (record_arguments, record_result), scope)
+
+    @overload
+    def task(self, name: F, /) -> F: ...
+
+    @overload
+    def task(
+        self,
+        name: str | None = ...,
+        /,
+        *,
+        input: Any = ...,
+        task_id: object = ...,
+        depends_on: Sequence[str] | None = ...,
+        record_arguments: bool = ...,
+        record_result: bool = ...,
+        **scope: Any,
+    ) -> Call: ...
+
+    def task(
+        self,
+        name: Any = None,
+        /,
+        *,
+        input: Any = None,
+        task_id: object = None,
+        depends_on: Sequence[str] | None = None,
+        record_arguments: bool = True,
+        record_result: bool = True,
+        **scope: Any,
+    ) -> Any:
+        """A task of plain Python, as :meth:`tool`: ``system.task_started``, then completed, failed or cancelled.
+
+        Inside another task it says so (``parent_task_id``); ``depends_on`` are ids of tasks that came before.
+        """
+        return calls.task(self, name, task_id, input, depends_on, (record_arguments, record_result), scope)
+
+    def recorded(self, call_id: object, *, correlation_id: object = None) -> Any:
+        """The recorded result of a tool call as a Python value, so that tests can play tools back.
+
+        Raises :class:`NotFound`, and :class:`~chatsnapshot.playback.RecordedFailure` when the tool had failed.
+        """
+        return recorded(self, call_id, correlation_id)
+
+    def evaluate(
+        self,
+        target: object,
+        *,
+        name: str,
+        score: float | None = None,
+        label: str | None = None,
+        comment: str | None = None,
+        evaluator: str | None = None,
+        kind: str | None = None,
+        **options: Any,
+    ) -> LedgerEntry:
+        """Record how well a run or an event did, now or long after; it is an event like any other.
+
+        ``target`` is an entry, an event id, a run or its id (with ``correlation_id`` where that differs). ``name`` says
+        what is judged; ``score`` is a number, ``label`` a word, one of them is needed; ``kind`` is ``human``, ``model``
+        or ``code``. ``options`` are those of :meth:`record`.
+        """
+        facts = {"comment": comment, "evaluator": evaluator, "kind": kind}
+        event_type, payload, rest = judging.evaluation(self, target, name, score, label, facts, options)
+        return self.record(event_type, payload, wait=True, **rest)
+
+    async def aevaluate(self, target: object, **judgement: Any) -> LedgerEntry:
+        """As :meth:`evaluate`, without blocking the event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.evaluate, target, **judgement)
+
+    def end(
+        self,
+        run: object,
+        *,
+        status: str = "cancelled",
+        reason: str | None = None,
+        correlation_id: object = None,
+    ) -> LedgerEntry:
+        """Record the end of a run (or workflow) whose process died: ``cancelled``, ``failed``, ``completed``, ``paused``.
+
+        Raises :class:`NotFound` when it never began, :class:`InvalidEvent` when it has ended, or goes on.
+        """
+        return judging.end(self, run, status, reason, correlation_id)
 
     def wrap(self, function: F) -> F:
         """Bind a callable to the scopes of here and now, for a thread pool, a generator or a callback."""

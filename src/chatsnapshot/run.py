@@ -15,7 +15,7 @@ from chatsnapshot.scope import Frame, Scope, current_frame
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["Run", "error_payload", "make_run"]
+__all__ = ["Run", "error_payload", "is_cancellation", "lost_end", "make_run"]
 
 _log = logging.getLogger("chatsnapshot")
 
@@ -38,12 +38,20 @@ def error_payload(error: BaseException) -> dict[str, str]:
     return {"type": kind.__qualname__, "module": kind.__module__, "message": message}
 
 
-def _is_cancellation(kind: type[BaseException]) -> bool:
+def is_cancellation(kind: type[BaseException]) -> bool:
+    """Whether an exception of this kind ends something from outside: asyncio, trio, futures, Ctrl-C."""
     return any(
         (base.__module__, base.__qualname__) in _CANCELLATIONS
         or (base.__module__.split(".")[0], base.__qualname__) in _CANCELLATIONS
         for base in kind.__mro__
     )
+
+
+def lost_end(what: str, failure: Exception, error: object) -> None:
+    """The end of ``what`` could not be recorded: the caller's own exception goes first, else this one is raised."""
+    if error is None:
+        raise failure
+    _log.error("the end of %s could not be recorded: %s", what, failure)
 
 
 class Run(Scope):
@@ -97,7 +105,7 @@ class Run(Scope):
             try:
                 self._end(event_type, payload)
             except Exception as failure:
-                self._lost(failure, error[1])
+                lost_end(f"run {self.run_id}", failure, error[1])
 
     async def __aexit__(self, *error: object) -> None:
         self._leave()
@@ -106,13 +114,7 @@ class Run(Scope):
             try:
                 await self._aend(event_type, payload)
             except Exception as failure:
-                self._lost(failure, error[1])
-
-    def _lost(self, failure: Exception, error: object) -> None:
-        """The end could not be recorded: the caller's own exception goes first, else this one is raised."""
-        if error is None:
-            raise failure
-        _log.error("the end of run %s could not be recorded: %s", self.run_id, failure)
+                lost_end(f"run {self.run_id}", failure, error[1])
 
     # --- ending early ---
 
@@ -215,7 +217,7 @@ def _ending(error: object) -> tuple[str, dict[str, Any]]:
     assert isinstance(error, BaseException)
     if isinstance(error, SystemExit) and error.code in (None, 0):
         return "execution.run_completed", {}
-    if _is_cancellation(type(error)):
+    if is_cancellation(type(error)):
         return "execution.run_cancelled", {"reason": type(error).__name__}
     return "execution.run_failed", {"error": error_payload(error)}
 

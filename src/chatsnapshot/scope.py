@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from chatsnapshot.envelope import LedgerEntry
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["Frame", "Scope", "current_frame", "in_copied_context"]
+__all__ = ["Frame", "Scope", "current_frame", "in_context", "in_context_async", "in_copied_context"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -110,13 +110,13 @@ def in_copied_context(function: F) -> F:
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return _drive_async(function(*args, **kwargs), bound.run(contextvars.copy_context))
+            return in_context_async(function(*args, **kwargs), bound.run(contextvars.copy_context))
 
     elif inspect.isgeneratorfunction(function):
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return _drive(function(*args, **kwargs), bound.run(contextvars.copy_context))
+            return in_context(function(*args, **kwargs), bound.run(contextvars.copy_context))
 
     elif inspect.iscoroutinefunction(function):
 
@@ -160,7 +160,7 @@ class _Stepped:
                 failure = error
 
 
-async def _drive_async(
+async def in_context_async(
     generator: AsyncGenerator[Any, Any], context: contextvars.Context
 ) -> AsyncGenerator[Any, Any]:
     """Hand every step (``asend``, ``athrow``, ``aclose``) on to a generator whose steps run in one context."""
@@ -181,7 +181,7 @@ async def _drive_async(
             step, given = generator.athrow, error
 
 
-def _drive(generator: Generator[Any, Any, Any], context: contextvars.Context) -> Generator[Any, Any, Any]:
+def in_context(generator: Generator[Any, Any, Any], context: contextvars.Context) -> Generator[Any, Any, Any]:
     """Hand every step (``send``, ``throw``, ``close``) on to a generator whose steps run in one context."""
     step: Callable[..., Any] = generator.send
     given: Any = None

@@ -33,13 +33,13 @@ LINES_MAX = 400
 
 # Files over LINES_MAX that are one idea all the same, each with its reason.
 LONG_ON_PURPOSE = {
-    "src/chatsnapshot/ledger.py": "the one class that users hold, with a docstring for each promise",
+    "src/chatsnapshot/ledger.py": "the one class that users hold: signatures and what they promise; bodies lie elsewhere",
     "src/chatsnapshot/projections/runs.py": "the fold of runs and the shape that it is read in",
     "src/chatsnapshot/recorder.py": "the queue, its writer and what waits for them share one lock",
     "src/chatsnapshot/stores/jsonl_index.py": "the index beside the lines: each statement stands with what it keeps",
     "src/chatsnapshot/stores/sqlite.py": "every transaction of the backend; statements and reads lie apart",
 }
-LINES_NEVER_ABOVE = 600
+LINES_NEVER_ABOVE = 750
 
 
 def lines(files: list[Path]) -> list[tuple[Path, int, str]]:

@@ -18,6 +18,10 @@ FLOORS = {
         [
             "opening",
             "policies",
+            "calls",
+            "decorating",
+            "judging",
+            "playback",
             "recorder",
             "pending",
             "exiting",
