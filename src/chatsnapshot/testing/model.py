@@ -229,8 +229,7 @@ class Model:
             known.erased = True
         payload = {"positions": wanted, "reason": reason}
         return self._add(
-            Said(event_id=None, event_type=COLUMNS = LedgerEntry.__struct_fields__
-RECORD_OF_ERASURE, correlation_id="ledger", payload=payload)
+            Said(event_id=None, event_type=RECORD_OF_ERASURE, correlation_id="ledger", payload=payload)
         )
 
     def select(
