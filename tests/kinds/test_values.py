@@ -69,7 +69,7 @@ OTHERS: dict[str, tuple[Callable[[], Any], Any]] = {
     "class": (lambda: Client, {"$type": "class", "value": f"{__name__}.Client"}),
     "client": (Client, None),
     "cycle": (cycle, None),
-    "generator": (lambda: (n for n in ()), None),
+    "generator": (lambda: (n for n in [1]), None),
 }
 
 
