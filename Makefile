@@ -1,6 +1,6 @@
 # Two commands from a fresh clone: `make demo` sets up and runs the main job, `make test` runs the tests.
 .POSIX:
-.PHONY: help demo test check bench test-faults test-runtimes docs serve lock modules clean
+.PHONY: help demo test check bench test-faults test-runtimes docs serve lock modules status clean
 
 VENV = .venv
 PYTHON =
@@ -55,6 +55,11 @@ lock: ## write the hashed locks anew from pyproject.toml
 modules: ## write the list of modules in ARCHITECTURE.md anew
 	@$(SET_UP) $(VENV) demo $(PYTHON)
 	$(VENV)/bin/python scripts/modules.py
+
+status: ## run the conformance suite and write the table of stores in README.md anew
+	@$(SET_UP) $(VENV) demo $(PYTHON)
+	@$(SET_UP) $(VENV) test $(PYTHON)
+	$(VENV)/bin/python scripts/status.py
 
 clean: ## remove environments and everything built
 	rm -rf .venv .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import sys
@@ -15,6 +16,10 @@ from chatsnapshot.testing.checking import Check, Result, registered
 from chatsnapshot.testing.report import ConformanceReport
 
 __all__ = ["Bench", "Check", "ConformanceReport", "Result", "checks", "main", "run"]
+
+
+_QUIET = logging.NullHandler()
+"""What the suite provokes is logged too; without any handler Python would print it beside the report."""
 
 
 def checks() -> list[Check]:
@@ -42,6 +47,7 @@ def run(
         seed = random.SystemRandom().randrange(2**32)
     started = time.monotonic()
     results: list[Result] = []
+    logging.getLogger("chatsnapshot").addHandler(_QUIET)
     with Bench(url, opener=opener, wrap=wrap, thorough=thorough, seed=seed) as bench:
         for check in _chosen(only):
             result = check.run(bench)
@@ -85,6 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.thorough < 1:
         parser.error("--thorough is 1 or more")
+    if not _chosen(options.only):
+        parser.error(f"no check is named or filed under {options.only!r}; --list shows them")
     if options.list:
         for check in _chosen(options.only):
             needs = f" (needs {', '.join(check.needs)})" if check.needs else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -190,16 +189,12 @@ def run_histories(
         suppress_health_check=list(HealthCheck),
         verbosity=Verbosity.quiet,
     )
-    quiet = logging.NullHandler()  # what flush() reports of refused events need not be printed too
-    logging.getLogger("chatsnapshot").addHandler(quiet)
     try:
         for run in range(0, histories, RUN_HISTORIES):
             run_state_machine_as_test(seed(f"{bench.seed} {run}")(_machine(stage)), settings=rules)
     except Exception:
         if stage.failed is None:
             raise
-    finally:
-        logging.getLogger("chatsnapshot").removeHandler(quiet)
     if stage.failed is not None:
         story, error = stage.failed
         what = error if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
