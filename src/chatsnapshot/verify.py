@@ -44,8 +44,8 @@ _READ_TYPES = frozenset({"ledger.payload_erased", "execution.tool_call", "execut
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 
-_Tools = dict[tuple[str, str], tuple[int, list[tuple[str, str]]]]
-"""Tool events without their other half: position and all names, under each name."""
+_Tools = dict[tuple[str, str, str], tuple[int, list[tuple[str, str, str]], bool]]
+"""Tool events without their other half, under each of their names: position, all names, whether it has a call id."""
 
 
 class _Examination:
@@ -223,19 +223,23 @@ class _Examination:
             self.row_fault(position, "payload cannot be read", "a JSON object", error)
 
     def tool(self, row: Row, event_type: str, payload: Any) -> None:
-        """Pair tool calls with their results, by call id or by cause, whichever of the two was recorded first."""
+        """Pair tool calls with their results, by call id, else by cause; either of the two may come first."""
         calls = event_type == "execution.tool_call"
         call_id = payload.get("call_id") or payload.get("tool_call_id") or payload.get("id")
         event_id = row[3] if calls else row[8]
-        names = ([str(call_id)] if call_id else []) + ([uuid_text(event_id)] if event_id is not None else [])
-        keys = [(row[7], name) for name in names]
+        event = uuid_text(event_id) if event_id is not None else ""
+        names = [("id", str(call_id))] if call_id else []
+        names += [("cause", event)] if event else []
+        names += [("id", event)] if calls else []
+        keys = [(row[7], *name) for name in names]
         mine, others = (self.calls, self.answers) if calls else (self.answers, self.calls)
-        partner = next((others[key] for key in keys if key in others), None)
-        if partner is None:
-            mine.update((key, (row[0], keys)) for key in keys)
-            return
-        for key in partner[1]:
-            others.pop(key, None)
+        for key in keys:
+            # Of two that have ids, a cause joins nothing: the ids say that they are not one call.
+            if key in others and (key[1] == "id" or not (call_id and others[key][2])):
+                for name in others[key][1]:
+                    others.pop(name, None)
+                return
+        mine.update((key, (row[0], keys, bool(call_id))) for key in keys)
 
     # --- the whole ---
 
@@ -351,7 +355,7 @@ def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | 
         examined.row_fault(position, "the store cannot be read on", "readable pages", error)
         blobs = len(examined.blobs)
     dangling = sorted(examined.dangling())
-    calls = sorted({position for position, _ in examined.calls.values()})
+    calls = sorted({position for position, _, _ in examined.calls.values()})
     level = "A1" if examined.rows_sound and examined.hashes_sound else "A0" if examined.rows_sound else ""
     ok = not examined.count
     if not head.size:

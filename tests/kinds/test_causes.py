@@ -129,9 +129,12 @@ def test_a_call_is_open_only_as_long_as_neither_its_id_nor_its_cause_was_answere
     answer(None, call("2"))  # the answer says only what caused it
     answer("3")
     call("3")
+    other = call("4")
+    answer("5", other)  # another call, which this one led to
     again = call("1")  # an id that is used again is another call
     bare = call(None)
-    assert ledger.verify().open_tool_calls == (again.position, bare.position)
+    assert ledger.verify().open_tool_calls == (other.position, again.position, bare.position)
     answer("1")
+    answer("4")
     answer(None, bare)
     assert ledger.verify().open_tool_calls == ()
