@@ -106,16 +106,15 @@ def _run_around(ledger: Ledger, entry: LedgerEntry) -> dict[str, str]:
 
 
 def _run(ledger: Ledger, target: object, correlation_id: object) -> tuple[str, str, LedgerEntry]:
-    """Correlation, id and last lifecycle event (else last event) of the run that is judged."""
+    """Correlation, id and start (else first event) of the run that is judged: the same at every time."""
     if isinstance(target, Run):
         correlation_id, target = target.correlation_id, target.run_id
     run_id = correlation_text(target, ledger.limits)
     correlation = run_id if correlation_id is None else correlation_text(correlation_id, ledger.limits)
-    ends = ledger.read(correlation_id=correlation, event_type=list(RUN_ENDS), reverse=True)
-    for entry in ends:
+    for entry in ledger.read(correlation_id=correlation, event_type=list(RUN_STARTS)):
         if (read_run(payload_of(entry)).run_id or correlation) == run_id:
             return correlation, run_id, entry
-    for entry in ledger.read(correlation_id=correlation, limit=1, reverse=True):
+    for entry in ledger.read(correlation_id=correlation, limit=1):
         return correlation, run_id, entry
     raise NotFound(
         f"there is no event and no run {run_id!r} in {ledger.url}; name a run inside of another correlation "

@@ -24,7 +24,7 @@ def first_cells(text: str) -> set[str]:
     return {key for row in rows for key in re.findall(r"`([a-z_]+)`", row)}
 
 
-@pytest.mark.parametrize("title", ["Runs", "Run", "Execution", "Timeline", "TimelineItem"])
+@pytest.mark.parametrize("title", ["Runs", "Run", "Evaluation", "Execution", "Timeline", "TimelineItem"])
 def test_each_table_names_the_keys_of_its_shape(title: str) -> None:
     assert first_cells(section(title)) == set(getattr(shapes, title).__struct_fields__)
 

@@ -11,7 +11,7 @@ from chatsnapshot.errors import NotFound
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["open_to_read", "open_to_write"]
+__all__ = ["open_to_add", "open_to_read", "open_to_write"]
 
 
 def open_to_read() -> Ledger:
@@ -22,10 +22,14 @@ def open_to_read() -> Ledger:
     try:
         return chatsnapshot.open(url, create=False, read_only=True)
     except NotFound:
-        raise NoLedger(
-            f"no ledger at {shown_url(url)}; name another with --ledger or CHATSNAPSHOT_LEDGER, "
-            "or make one with 'chatsnapshot demo' or 'chatsnapshot record'"
-        ) from None
+        raise _none_at(url) from None
+
+
+def _none_at(url: str) -> NoLedger:
+    return NoLedger(
+        f"no ledger at {shown_url(url)}; name another with --ledger or CHATSNAPSHOT_LEDGER, "
+        "or make one with 'chatsnapshot demo' or 'chatsnapshot record'"
+    )
 
 
 def open_to_write() -> Ledger:
@@ -33,3 +37,14 @@ def open_to_write() -> Ledger:
     import chatsnapshot
 
     return chatsnapshot.open(ledger_url())
+
+
+def open_to_add() -> Ledger:
+    """The ledger, to record in; raises :class:`NoLedger` when there is none. Use with ``with``."""
+    import chatsnapshot
+
+    url = ledger_url()
+    try:
+        return chatsnapshot.open(url, create=False)
+    except NotFound:
+        raise _none_at(url) from None

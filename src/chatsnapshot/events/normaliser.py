@@ -31,6 +31,7 @@ from chatsnapshot.events.messages import Call, Result
 __all__ = [
     "Answer",
     "Asked",
+    "Evaluation",
     "Given",
     "ModelCall",
     "RunFacts",
@@ -38,6 +39,7 @@ __all__ = [
     "Task",
     "read_answer",
     "read_call",
+    "read_evaluation",
     "read_handoff",
     "read_model_call",
     "read_problem",
@@ -77,6 +79,19 @@ class Answer(msgspec.Struct, frozen=True):
     answers: str | None
     decision: str | None
     value: Any
+
+
+class Evaluation(msgspec.Struct, frozen=True):
+    """A judgement of a run or an event; ``score`` is a number, ``label`` a word, ``kind`` human, model or code."""
+
+    target_event_id: str | None
+    run_id: str | None
+    name: str | None
+    score: float | None
+    label: str | None
+    evaluator: str | None
+    kind: str | None
+    comment: str | None
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -186,6 +201,28 @@ def read_answer(payload: Mapping[str, Any]) -> Answer:
     if value is None and decision is None and answers is None and payload:
         value = payload
     return Answer(answers, ident(decision), readable(value))
+
+
+def read_evaluation(payload: Mapping[str, Any]) -> Evaluation:
+    """How well a run or event did; a score or label that is neither a number nor a word counts as none."""
+    score, label = readable(first(payload, "score", "value")), first(payload, "label")
+    if isinstance(score, bool) or (label is None and isinstance(score, str)):
+        score, label = None, str(score).lower() if isinstance(score, bool) else score
+    if not isinstance(score, (int, float)):
+        try:
+            score = float(score)  # a Decimal is read as text
+        except (TypeError, ValueError):
+            score = None
+    return Evaluation(
+        ident(payload.get("target_event_id")),
+        ident(payload.get("run_id")),
+        name_of(first(payload, "name", "metric", "key")),
+        score if score is not None and score - score == 0 else None,
+        text_of(label) or None,
+        name_of(first(payload, "evaluator", "judge")),
+        ident(payload.get("kind")),
+        text_of(first(payload, "comment", "reason", "explanation")) or None,
+    )
 
 
 def read_handoff(payload: Mapping[str, Any]) -> Given:

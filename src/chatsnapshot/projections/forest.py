@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from chatsnapshot.projections.lineage import Link, children_of, upwards
 from chatsnapshot.projections.runstate import RunsState, RunState
-from chatsnapshot.projections.shapes import Errors, Execution, Run
+from chatsnapshot.projections.shapes import Errors, Evaluation, Execution, Run
 from chatsnapshot.projections.times import duration
 
 __all__ = ["forest", "shape_runs"]
@@ -19,8 +19,12 @@ def shape_runs(
     below: Mapping[str, Sequence[Run]] | None = None,
     link: str = "root",
     cause_position: int | None = None,
+    judged: Mapping[str, Sequence[Evaluation]] | None = None,
 ) -> tuple[Run, ...]:
-    """The runs of a correlation as trees; ``below`` gives the trees of children under the key of the run above."""
+    """The runs of a correlation as trees; ``below`` gives the trees of children under the key of the run above.
+
+    ``judged`` are evaluations, by run id, that were recorded in other correlations.
+    """
     inside: dict[str, list[Run]] = {key: list(runs) for key, runs in (below or {}).items()}
     questions = Counter(state.asked_in.values())
     roots: list[Run] = []
@@ -28,7 +32,7 @@ def shape_runs(
     for key, run in reversed(state.runs.items()):
         children = tuple(sorted(inside.get(key, ()), key=lambda child: child.first_position))
         place = link if run.parent is None else "child"
-        shaped = _shape(state, run, children, questions[key], place, cause_position)
+        shaped = _shape(state, run, children, questions[key], place, cause_position, judged or {})
         (roots if run.parent is None else inside.setdefault(run.parent, [])).append(shaped)
     return tuple(reversed(roots))
 
@@ -47,7 +51,9 @@ def _shape(
     questions: int,
     link: str,
     cause_position: int | None,
+    judged: Mapping[str, Sequence[Evaluation]],
 ) -> Run:
+    evaluations = sorted([*run.evaluations, *judged.get(run.run_id, ())], key=lambda one: one.position)
     executions = tuple(
         Execution(
             one.first_position,
@@ -92,6 +98,7 @@ def _shape(
         runtimes=tuple(run.runtimes),
         tags=tuple(run.tags),
         executions=executions,
+        evaluations=tuple(evaluations),
         link=link,
         cause=state.cause,
         cause_position=cause_position,
@@ -115,11 +122,16 @@ def _errors_below(children: tuple[Run, ...]) -> Errors:
 def forest(states: Mapping[str, RunsState], links: Mapping[str, Link], roots: Iterable[str]) -> list[Run]:
     """The runs under ``roots`` (correlations) as trees in the order of their first positions."""
     wanted = _family(links, roots)
+    judged: dict[str, list[Evaluation]] = {}
+    for state in states.values():
+        for run_id, evaluations in state.judged_elsewhere.items():
+            judged.setdefault(run_id, []).extend(evaluations)
     hanging: dict[str, dict[str, list[Run]]] = {}
     top: list[Run] = []
     for correlation in upwards({one: links[one] for one in wanted}):
         link = links[correlation]
-        shaped = shape_runs(states[correlation], hanging.pop(correlation, None), link.kind, link.position)
+        below = hanging.pop(correlation, None)
+        shaped = shape_runs(states[correlation], below, link.kind, link.position, judged)
         key = None
         if link.parent in wanted and link.position is not None:
             key = owner_at(states[link.parent], link.position)

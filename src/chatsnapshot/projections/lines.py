@@ -12,6 +12,7 @@ from chatsnapshot.events.messages import looks_like_message, read_messages
 from chatsnapshot.events.normaliser import (
     read_answer,
     read_call,
+    read_evaluation,
     read_handoff,
     read_model_call,
     read_problem,
@@ -21,6 +22,7 @@ from chatsnapshot.events.normaliser import (
     read_service,
     read_task,
 )
+from chatsnapshot.projections.words import evaluation_text
 
 __all__ = ["LINE_CHARS_MAX", "call_text", "line", "short", "who"]
 
@@ -164,6 +166,11 @@ def _model(payload: Payload) -> str:
     return _joined(head, ", ".join(tokens))
 
 
+def _evaluation(payload: Payload) -> str:
+    read = read_evaluation(payload)
+    return _joined(f"evaluation {evaluation_text(read)}".rstrip(), read.comment)
+
+
 def _service(head: str) -> Callable[[Payload], str]:
     def text(payload: Payload) -> str:
         service = read_service(payload)
@@ -223,7 +230,7 @@ _LINES: dict[str, Callable[[Payload], str]] = {
     "execution.retrieval": _shown("retrieval", "query", "name"),
     "execution.memory": _shown("memory", "operation", "key", "content"),
     "execution.guardrail": _shown("guardrail", "name", "message"),
-    "execution.evaluation": _shown("evaluation", "name", "label"),
+    "execution.evaluation": _evaluation,
     "system.state_transition": _change("state"),
     "system.limit_reached": _shown("limit reached", "name", "limit", "message"),
     "system.error": _problem("error"),

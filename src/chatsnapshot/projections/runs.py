@@ -16,6 +16,7 @@ from chatsnapshot.events.catalogue import (
 from chatsnapshot.events.fields import failed, ident, name_of, payload_of
 from chatsnapshot.events.normaliser import (
     read_answer,
+    read_evaluation,
     read_handoff,
     read_model_call,
     read_question,
@@ -27,7 +28,7 @@ from chatsnapshot.projections.forest import forest, shape_runs
 from chatsnapshot.projections.lineage import Link, Start
 from chatsnapshot.projections.pairing import Edge
 from chatsnapshot.projections.runstate import ExecutionState, RunsState, RunState
-from chatsnapshot.projections.shapes import Runs
+from chatsnapshot.projections.shapes import Evaluation, Runs
 
 __all__ = ["RunsProjection"]
 
@@ -63,6 +64,8 @@ class RunsProjection:
         if not state.owners or state.owners[-1][1] != run.number:
             state.owners.append((entry.position, run.number))
         _count(run, entry, payload)
+        if entry.event_type == "execution.evaluation":
+            _judge(state, run, entry, payload)
         _follow(state, key, run, entry, payload)
         return state
 
@@ -195,6 +198,25 @@ def _count(run: RunState, entry: LedgerEntry, payload: Mapping[str, Any]) -> Non
             if name is not None:
                 run.agents[name] = None
                 run.participants[name] = None
+
+
+def _judge(state: RunsState, run: RunState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+    """An evaluation counts for the run that it names, wherever that is; one of an event for the run it stands in."""
+    read = read_evaluation(payload)
+    judged = Evaluation(
+        entry.position,
+        read.name or "evaluation",
+        read.score,
+        read.label,
+        read.evaluator or entry.source.name,
+        read.kind,
+        read.comment,
+        read.target_event_id,
+    )
+    if read.run_id is None or read.run_id in (run.run_id, state.correlation_id):
+        run.evaluations.append(judged)
+    else:
+        state.judged_elsewhere.setdefault(read.run_id, []).append(judged)
 
 
 def _inner(payload: Mapping[str, Any], key: str) -> Mapping[str, Any]:

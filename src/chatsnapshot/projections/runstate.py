@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from chatsnapshot.projections.pairing import Pairs
+from chatsnapshot.projections.shapes import Evaluation
 
 __all__ = ["ExecutionState", "RunState", "RunsState"]
 
@@ -50,6 +51,7 @@ class RunState(msgspec.Struct, kw_only=True):
     runtimes: dict[str, None] = {}
     tags: dict[str, None] = {}
     executions: list[ExecutionState] = []
+    evaluations: list[Evaluation] = []
 
     @property
     def open(self) -> bool:
@@ -63,6 +65,7 @@ class RunsState(msgspec.Struct):
     ``owners`` tells which run (its number) the entries from a position on belong to; ``cause`` is the cause of the
     correlation's first event, where that was seen; ``current`` is the run of steps that name none; ``open`` holds the
     keys of open runs, ``workflows`` those of open workflows among them, in the order in which they were opened.
+    ``judged_elsewhere`` are evaluations, recorded here, of runs of other correlations, by run id.
     """
 
     correlation_id: str = ""
@@ -77,3 +80,4 @@ class RunsState(msgspec.Struct):
     questions: Pairs = msgspec.field(default_factory=Pairs)
     asked_in: dict[int, str] = {}
     asked: int = 0
+    judged_elsewhere: dict[str, list[Evaluation]] = {}

@@ -14,6 +14,7 @@ __all__ = [
     "Boundary",
     "Child",
     "Errors",
+    "Evaluation",
     "Execution",
     "Handoff",
     "Item",
@@ -72,6 +73,19 @@ class Execution(msgspec.Struct, frozen=True):
     resumed: bool
 
 
+class Evaluation(msgspec.Struct, frozen=True):
+    """One judgement of a run, or of an event in it (``target_event_id``), as recorded at ``position``."""
+
+    position: int
+    name: str
+    score: float | None
+    label: str | None
+    evaluator: str | None
+    kind: str | None
+    comment: str | None
+    target_event_id: str | None
+
+
 class Run(msgspec.Struct, frozen=True):
     """One run and the runs below it.
 
@@ -79,7 +93,8 @@ class Run(msgspec.Struct, frozen=True):
     ``unknown`` (seen only in part: no start and no end among what was read). ``kind``: ``run``, ``workflow``, or
     ``events`` (events of a correlation without any run). ``errors`` are this run's own, ``errors_below`` those of the
     runs below it. ``partial``: its start was not seen. ``duration_ns`` is the sum of its executions (the time in which
-    it was paused is not in it). ``first_at`` and ``last_at`` are the times of the first and last event seen.
+    it was paused is not in it). ``first_at`` and ``last_at`` are the times of the first and last event seen;
+    ``evaluations`` are in order of position.
 
     ``cause`` is the cause of the correlation's first event, ``link`` what follows from it: ``root`` (no cause in another
     correlation), ``child`` (of another correlation's event, which stands at ``cause_position``, or of a run of the same
@@ -113,6 +128,7 @@ class Run(msgspec.Struct, frozen=True):
     runtimes: tuple[str, ...]
     tags: tuple[str, ...]
     executions: tuple[Execution, ...]
+    evaluations: tuple[Evaluation, ...]
     link: str
     cause: str | None
     cause_position: int | None

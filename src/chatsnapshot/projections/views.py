@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from chatsnapshot.clock import timestamp_text
@@ -11,6 +11,7 @@ from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import NotFound
 from chatsnapshot.projections import base, runs, timeline, transcript
 from chatsnapshot.projections.forest import forest
+from chatsnapshot.projections.judged import keep, parse
 from chatsnapshot.projections.lineage import Link, Start, Where, links
 from chatsnapshot.projections.runs import RunsProjection
 from chatsnapshot.projections.runstate import RunsState
@@ -126,14 +127,19 @@ def _after(entry: LedgerEntry, until: Any) -> bool:
     return entry.recorded_at > timestamp_text(until)
 
 
-def list_runs(ledger: Readable, *, last: int | None = None, until: Any = None) -> list[Run]:
+def list_runs(
+    ledger: Readable, *, last: int | None = None, until: Any = None, evaluation: str | Sequence[str] = ()
+) -> list[Run]:
     """All runs as trees, in the order in which they began; ``last=n`` keeps the ``n`` roots that began last.
 
-    One pass over the ledger. The ledger's own facts (correlation ``ledger``) are no run. Raises ``ValueError`` for a
-    negative ``last``.
+    ``evaluation`` keeps runs by their evaluations, and the runs above them: ``correctness``, ``correctness>=0.8``,
+    ``helpful=yes``; of several, all must hold. One pass over the ledger. The ledger's own facts (correlation
+    ``ledger``) are no run. Raises ``ValueError`` for a negative ``last``, :class:`~chatsnapshot.errors.InvalidEvent`
+    for a condition that cannot be read.
     """
     if last is not None and last < 0:
         raise ValueError(f"last must be 0 or more, not {last}")
+    conditions = [parse(text) for text in ([evaluation] if isinstance(evaluation, str) else evaluation)]
     projection = RunsProjection()
     states: dict[str, RunsState] = {}
     for entry in ledger.read(until=until):
@@ -145,7 +151,9 @@ def list_runs(ledger: Readable, *, last: int | None = None, until: Any = None) -
     found = links(starts, _where(ledger, {}, until))
     roots = [key for key, link in found.items() if link.parent is None]
     roots.sort(key=lambda key: starts[key].position)
-    if last is not None:
+    if last is not None and not conditions:
         roots = roots[len(roots) - min(last, len(roots)) :]
     listed = forest(states, found, roots)
+    if conditions:
+        listed = keep(listed, conditions)
     return listed if last is None else listed[len(listed) - min(last, len(listed)) :]

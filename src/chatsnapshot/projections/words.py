@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from chatsnapshot.projections.shapes import Errors, Run
+from chatsnapshot.events.normaliser import Evaluation as ReadEvaluation
+from chatsnapshot.projections.shapes import Errors, Evaluation, Run
 
-__all__ = ["duration_text", "errors_text", "offset_text", "status_text"]
+__all__ = ["duration_text", "errors_text", "evaluation_text", "offset_text", "status_text"]
 
 _MINUTE = 60
 _HOUR = 3600
@@ -61,6 +62,14 @@ def errors_text(errors: Errors) -> str:
         (errors.runs, "failed run below", "failed runs below"),
     )
     return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in words if count)
+
+
+def evaluation_text(evaluation: Evaluation | ReadEvaluation) -> str:
+    """A judgement in words: ``correctness 0.8 by judge``, ``tone rude, 0.1``."""
+    score = "" if evaluation.score is None else f"{evaluation.score:.6g}"
+    said = ", ".join(filter(None, (evaluation.label, score)))
+    by = f"by {evaluation.evaluator}" if evaluation.evaluator else ""
+    return " ".join(filter(None, (evaluation.name, said, by)))
 
 
 def status_text(run: Run) -> str:

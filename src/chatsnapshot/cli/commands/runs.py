@@ -18,9 +18,17 @@ if TYPE_CHECKING:
 @click.command("runs")
 @last_option("runs; children come with their parents")
 @until_option
+@click.option(
+    "--evaluation",
+    "evaluations",
+    multiple=True,
+    metavar="CONDITION",
+    help="Only runs that were evaluated so: NAME, NAME=LABEL or NAME>=NUMBER; also !=, <, <=, >. "
+    "Repeatable: all must hold.",
+)
 @json_option("one run a line as a JSON object, children inside")
 @ledger_option
-def command(last: int | None, until: Until, as_json: bool) -> None:
+def command(last: int | None, until: Until, evaluations: tuple[str, ...], as_json: bool) -> None:
     """List the runs, children under their parents.
 
     A run that failed inside says so: "completed, 1 tool error". Events of a correlation without a run are
@@ -31,13 +39,13 @@ def command(last: int | None, until: Until, as_json: bool) -> None:
     from chatsnapshot.projections.views import list_runs
 
     with open_to_read() as ledger:
-        runs: list[Run] = list_runs(ledger, last=last, until=until)
+        runs: list[Run] = list_runs(ledger, last=last, until=until, evaluation=evaluations)
     out = Terminal.stdout()
     if as_json:
         for run in runs:
             out.json_line(msgspec.json.encode(run))
         return
     if not runs:
-        out.line(dim("no runs yet"))
+        out.line(dim("no run was evaluated so" if evaluations else "no runs yet"))
         return
     run_table(out, runs)

@@ -91,7 +91,7 @@ def _heading(out: Terminal, text: str) -> None:
 
 def _summary(out: Terminal, run: Run) -> None:
     from chatsnapshot.cli.runtree import run_status
-    from chatsnapshot.projections.words import duration_text
+    from chatsnapshot.projections.words import duration_text, evaluation_text
 
     name = f"  {out.one_line(run.name)}" if run.name and run.name != run.run_id else ""
     out.line(bold(out.one_line(run.run_id)), name)
@@ -126,6 +126,7 @@ def _summary(out: Terminal, run: Run) -> None:
             ("agents", ", ".join(run.agents)),
             ("runtimes", ", ".join(run.runtimes)),
             ("tags", ", ".join(run.tags)),
+            ("evaluated", "; ".join(evaluation_text(one) for one in run.evaluations)),
             ("correlation", run.correlation_id if run.correlation_id != run.run_id else ""),
             ("caused by", cause),
         ],
