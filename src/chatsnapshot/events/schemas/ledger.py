@@ -1,0 +1,95 @@
+"""Payloads of the ledger's own facts: erasures, gaps, refused events, a clock that went back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from chatsnapshot.events.schemas.base import Schema, schema
+
+__all__ = ["SCHEMAS", "ClockBehind", "Gap", "PayloadErased", "Rejected"]
+
+_Natural = Annotated[int, Meta(ge=0)]
+_Position = Annotated[int, Meta(ge=1)]
+
+
+class PayloadErased(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Payloads were erased; the events, their order and their commitments stay."""
+
+    positions: Annotated[list[_Position], Meta(description="positions of the events whose payloads are gone")]
+    reason: Annotated[str | None, Meta(description="why")] = None
+
+
+class Gap(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Events could not be stored and were dropped: how many, from when to when."""
+
+    events: Annotated[_Natural, Meta(description="how many events were dropped")]
+    bytes: Annotated[_Natural | None, Meta(description="their size, in bytes")] = None
+    from_: Annotated[str | None, Meta(description="timestamp of the first, ISO 8601 in UTC")] = msgspec.field(
+        default=None, name="from"
+    )
+    to: Annotated[str | None, Meta(description="timestamp of the last, ISO 8601 in UTC")] = None
+    adapter: Annotated[str | None, Meta(description="which adapter dropped them")] = None
+    reason: Annotated[str | None, Meta(description="why the first was dropped")] = None
+    correlations: Annotated[
+        list[str] | None, Meta(description="the correlations they belong to, the first of them")
+    ] = None
+
+
+class Rejected(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A store refused an event that had been accepted before."""
+
+    event_id: Annotated[str, Meta(description="id of the event that was refused")]
+    reason: Annotated[str, Meta(description="why")]
+    event_type: Annotated[str | None, Meta(description="its type")] = None
+    correlation_id: Annotated[str | None, Meta(description="its correlation")] = None
+    error: Annotated[Any, Meta(description="the store's error, as it came")] = None
+
+
+class ClockBehind(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The ledger's clock went back; the last time was repeated instead."""
+
+    clock: Annotated[str, Meta(description="what the clock said, ISO 8601 in UTC")]
+    recorded_at: Annotated[str, Meta(description="the time that was repeated, ISO 8601 in UTC")]
+    behind_ns: Annotated[_Natural, Meta(description="how far the clock is behind, in nanoseconds")]
+
+
+SCHEMAS: tuple[Schema, ...] = (
+    schema(
+        "ledger.payload_erased", PayloadErased, {"positions": [12, 13], "reason": "asked for by the customer"}
+    ),
+    schema(
+        "ledger.gap",
+        Gap,
+        {
+            "adapter": "ag2",
+            "events": 3,
+            "bytes": 1840,
+            "from": "2026-11-30T02:26:03.123456Z",
+            "to": "2026-11-30T02:26:09.000000Z",
+            "reason": "the store is full",
+            "correlations": ["run-7"],
+        },
+    ),
+    schema(
+        "ledger.rejected",
+        Rejected,
+        {
+            "event_id": "01938a5e-7c00-7000-8000-000000000001",
+            "event_type": "execution.message",
+            "correlation_id": "run-7",
+            "reason": "the payload is larger than the server takes",
+        },
+    ),
+    schema(
+        "ledger.clock_behind",
+        ClockBehind,
+        {
+            "clock": "2026-11-30T02:25:00.000000Z",
+            "recorded_at": "2026-11-30T02:26:03.123456Z",
+            "behind_ns": 63_123_456_000,
+        },
+    ),
+)
