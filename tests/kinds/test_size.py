@@ -104,5 +104,5 @@ def test_a_view_of_a_long_run_takes_time_in_proportion_to_its_length(opened: Cal
         return time.process_time() - started
 
     for name in ("timeline", "transcript", "runs"):
-        ratios = sorted(seconds(name, 4_000) / seconds(name, 1_000) for _ in range(5))
-        assert ratios[2] < 9, (name, ratios)
+        ratios = sorted(seconds(name, 4_000) / seconds(name, 1_000) for _ in range(3))
+        assert ratios[1] < 7, (name, ratios)

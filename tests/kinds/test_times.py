@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import chatsnapshot
 from chatsnapshot.cli.main import cli
 
-ZONES = ("UTC", "America/Los_Angeles", "Asia/Kathmandu")
+ZONES = ("America/Los_Angeles", "Asia/Kathmandu")
 
 
 @pytest.fixture
