@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import struct
 import threading
 import time
 import uuid
@@ -57,17 +58,22 @@ _OTHER_UUID = re.compile(
 # --- time ---
 
 _cached_second = (-1, "")
+"""A whole second in nanoseconds, and its text up to the dot: most calls are about the second of the call before."""
 
 
 def time_text(nanoseconds: int) -> str:
     """Write nanoseconds since 1970 UTC as ``YYYY-MM-DDTHH:MM:SS.ffffffZ`` (always 27 characters)."""
     global _cached_second
-    second, fraction = divmod(nanoseconds // 1000, 1_000_000)
-    known, text = _cached_second
-    if second != known:
-        text = (_EPOCH + timedelta(seconds=second)).isoformat()[:19]
-        _cached_second = (second, text)
-    return f"{text}.{fraction:06d}Z"
+    start, text = _cached_second
+    fraction = (nanoseconds - start) // 1000
+    if not 0 <= fraction < 1_000_000 or start < 0:
+        second = nanoseconds // 1_000_000_000
+        text = f"{(_EPOCH + timedelta(seconds=second)).isoformat()[:19]}."
+        _cached_second = (second * 1_000_000_000, text)
+        fraction = (nanoseconds - second * 1_000_000_000) // 1000
+    if fraction >= 100_000:
+        return f"{text}{fraction}Z"
+    return f"{text}{fraction:06d}Z"
 
 
 def timestamp_text(value: object) -> str:
@@ -142,7 +148,10 @@ def _parse(text: str) -> datetime:
 # --- ids ---
 
 
-_VARIANT = [bytes([0x80 | byte & 0x3F]) for byte in range(256)]
+_VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
+_KEPT_TAILS = 512
+_split_tails = struct.Struct("8s" * _KEPT_TAILS).unpack
+_eight = struct.Struct(">Q").pack
 
 
 class _Uuid7:
@@ -156,36 +165,37 @@ class _Uuid7:
         self.tails: list[bytes] = []
 
     def one(self) -> bytes:
-        milliseconds, rest = divmod(time.time_ns(), 1_000_000)
-        now = milliseconds << 12 | rest * 4096 // 1_000_000
+        now = time.time_ns() * 64 // 15_625  # units of a millisecond / 4096
         with self.lock:
             if now <= self.last:
                 now = self.last + 1
             self.last = now
-            tail = self.tails.pop() if self.tails else self._refill(512)
+            tails = self.tails or self._refill(1)
+            tail = tails.pop()
         # 48 bits of milliseconds, the version, 12 bits of fraction; then the variant and 62 random bits.
-        return ((now >> 12) << 16 | 0x7000 | now & 0xFFF).to_bytes(8, "big") + tail
+        return _eight((now >> 12) << 16 | 0x7000 | now & 0xFFF) + tail
 
     def take(self, count: int) -> list[bytes]:
-        milliseconds, rest = divmod(time.time_ns(), 1_000_000)
-        now = milliseconds << 12 | rest * 4096 // 1_000_000
+        now = time.time_ns() * 64 // 15_625
         with self.lock:
             first = now if now > self.last else self.last + 1
             self.last = first + count - 1
-            if len(self.tails) <= count:
-                self._refill(count + 1)
+            if len(self.tails) < count:
+                self._refill(count)
             tails = self.tails[-count:]
             del self.tails[-count:]
         return [
-            ((stamp >> 12) << 16 | 0x7000 | stamp & 0xFFF).to_bytes(8, "big") + tail
+            _eight((stamp >> 12) << 16 | 0x7000 | stamp & 0xFFF) + tail
             for stamp, tail in zip(range(first, first + count), tails, strict=True)
         ]
 
-    def _refill(self, count: int) -> bytes:
-        """Draw random ends, variant bits included; gives one of them."""
-        noise = os.urandom(8 * count)
-        self.tails += [_VARIANT[noise[i]] + noise[i + 1 : i + 8] for i in range(0, 8 * count, 8)]
-        return self.tails.pop()
+    def _refill(self, count: int) -> list[bytes]:
+        """Draw random ends, variant bits included, until there are ``count`` of them."""
+        while len(self.tails) < count:
+            noise = bytearray(os.urandom(8 * _KEPT_TAILS))
+            noise[::8] = noise[::8].translate(_VARIANT)
+            self.tails += _split_tails(noise)
+        return self.tails
 
 
 _uuid7 = _Uuid7()
