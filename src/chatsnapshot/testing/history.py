@@ -87,22 +87,37 @@ class History:
 
     # --- recording ---
 
-    def record(self, batch: Sequence[Said], expected: int | None, way: str) -> None:
-        """Record events: ``one`` by one, ``many`` at once, or ``accepted`` one by one and then flushed."""
+    def record(
+        self, batch: Sequence[Said], expected: int | None, way: str, scope: Mapping[str, Any] | None = None
+    ) -> None:
+        """Record events: ``one`` by one, ``many`` at once, or ``accepted`` one by one and then flushed.
+
+        ``scope`` (source, causation_id) is around them.
+        """
+        if scope is None:
+            self._record(batch, expected, way, None)
+            return
+        self.tell(f"in scope({', '.join(f'{name}={value!r}' for name, value in scope.items())})")
+        with self.ledger.scope(source=scope.get("source"), cause=scope.get("causation_id")):
+            self._record(batch, expected, way, scope)
+
+    def _record(
+        self, batch: Sequence[Said], expected: int | None, way: str, scope: Mapping[str, Any] | None
+    ) -> None:
         if way == "many":
             self.tell(f"record_many({_told(batch)}, expected_sequence={expected})")
-            wanted = self.model.record(batch, expected)
+            wanted = self.model.record(batch, expected, scope)
             given = [said.arguments() for said in batch]
             self._agree(wanted, lambda: self.ledger.record_many(given, expected_sequence=expected))
         elif way == "one":
             for said in batch:
                 self.tell(f"record({_told([said])}, expected_sequence={expected})")
-                wanted = self.model.record([said], expected)
+                wanted = self.model.record([said], expected, scope)
                 arguments = {**said.arguments(), "expected_sequence": expected}
                 self._agree(wanted, partial(self._one, arguments))
         else:
             self.tell(f"record({_told(batch)}, wait=False) each, and flush()")
-            answers = [self.model.record([said]) for said in batch]
+            answers = [self.model.record([said], scope=scope) for said in batch]
             pending = [self.ledger.record(**said.arguments(), wait=False) for said in batch]
             self.ledger.flush()
             for wanted, one in zip(answers, pending, strict=True):

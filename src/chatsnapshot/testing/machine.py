@@ -33,6 +33,7 @@ SOURCES = [
     {"origin": "ui", "runtime": "none", "name": 'naïve ☃ "'},
     {"origin": "system", "runtime": "none"},
 ]
+SCOPES: list[dict[str, Any]] = [{"source": SOURCES[1]}, {"source": SOURCES[2], "causation_id": IDS[3]}]
 ATTRIBUTES: list[dict[str, Any]] = [
     {"outcome": "ok"},
     {"outcome": "failed", "tries": 1},
@@ -253,9 +254,13 @@ def _machine(stage: _Stage) -> Any:
         def append(self, one: Said) -> None:
             self.do(lambda history: history.record([one], None, "one"))
 
-        @rule(batch=batches, way=st.sampled_from(["many", "many", "accepted"]))
-        def record_several(self, batch: list[Said | Repeat], way: str) -> None:
-            self.do(lambda history: history.record(resolve(batch, history.model), None, way))
+        @rule(
+            batch=batches,
+            way=st.sampled_from(["many", "many", "one", "accepted"]),
+            scope=st.sampled_from([None, *SCOPES]),
+        )
+        def record_several(self, batch: list[Said | Repeat], way: str, scope: dict[str, Any] | None) -> None:
+            self.do(lambda history: history.record(resolve(batch, history.model), None, way, scope))
 
         @rule(repeat=repeats, again=repeats, way=st.sampled_from(["one", "many", "accepted"]))
         def repeat(self, repeat: Repeat, again: Repeat, way: str) -> None:

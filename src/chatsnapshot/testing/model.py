@@ -182,8 +182,18 @@ class Model:
         """The entry of an id."""
         return next((known for known in self.entries if event_id and known.event_id == event_id), None)
 
-    def record(self, batch: Sequence[Said], expected: int | None = None) -> list[Known] | Refusal:
-        """What one call stores and answers: the entry of each event in order, or why nothing is stored."""
+    def record(
+        self, batch: Sequence[Said], expected: int | None = None, scope: Mapping[str, Any] | None = None
+    ) -> list[Known] | Refusal:
+        """What one call stores and answers: the entry of each event in order, or why nothing is stored.
+
+        ``scope`` fills in what is left out.
+        """
+
+        def whole(said: Said) -> Said:
+            fill = {name: value for name, value in (scope or {}).items() if getattr(said, name) is None}
+            return msgspec.structs.replace(said, **fill)
+
         answer: list[Known | None] = []
         new: list[Said] = []
         places: list[int] = []
@@ -193,7 +203,7 @@ class Model:
                 (at for at, one in enumerate(new) if said.event_id and one.event_id == said.event_id), None
             )
             if known is None and twin is not None:
-                known = Known(new[twin], 0, 0)
+                known = Known(whole(new[twin]), 0, 0)
             fields = () if known is None else _differences(said, known)
             if known is not None and fields:
                 facts = {"event_id": said.event_id, "fields": fields, "position": known.position or None}
@@ -209,7 +219,7 @@ class Model:
             if found != expected:
                 facts = {"correlation_id": new[0].correlation_id, "wanted": expected, "found": found}
                 return Refusal("SequenceConflict", facts)
-        made = [self._add(said) for said in new]
+        made = [self._add(whole(said)) for said in new]
         return [known or made[place] for known, place in zip(answer, places, strict=True)]
 
     def _add(self, said: Said) -> Known:
