@@ -16,6 +16,7 @@ import msgspec
 
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.errors import Corrupt, LedgerError
+from chatsnapshot.events.normaliser import call_id_of
 from chatsnapshot.examining import Examining
 from chatsnapshot.integrity import (
     Tree,
@@ -225,10 +226,10 @@ class _Examination:
     def tool(self, row: Row, event_type: str, payload: Any) -> None:
         """Pair tool calls with their results, by call id, else by cause; either of the two may come first."""
         calls = event_type == "execution.tool_call"
-        call_id = payload.get("call_id") or payload.get("tool_call_id") or payload.get("id")
+        call_id = call_id_of(payload)
         event_id = row[3] if calls else row[8]
         event = uuid_text(event_id) if event_id is not None else ""
-        names = [("id", str(call_id))] if call_id else []
+        names = [("id", call_id)] if call_id else []
         names += [("cause", event)] if event else []
         names += [("id", event)] if calls else []
         keys = [(row[7], *name) for name in names]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import decimal
+import enum
+import http
+import uuid
 from typing import Any
 
 import msgspec
@@ -11,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatsnapshot import jsonvalue
-from chatsnapshot.events import normaliser
+from chatsnapshot.events import facts, normaliser
 from chatsnapshot.events.messages import Call, Result, read_messages
 
 
@@ -101,12 +105,92 @@ def test_facts_of_runs_tasks_services_and_models_are_read() -> None:
     assert (model.model, model.input_tokens, model.output_tokens, model.duration_ns) == ("m", 3, None, 5)
 
 
-READERS = [getattr(normaliser, name) for name in normaliser.__all__ if name.startswith("read_")]
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"input_tokens": 9, "output_tokens": 7, "cache_read": 3, "cache_write": 2, "reasoning": 5},
+        {
+            "input_tokens": 9,
+            "output_tokens": 7,
+            "cache_read_input_tokens": 3,
+            "cache_creation_input_tokens": 2,
+            "thinking_tokens": 5,
+        },
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 7.0,
+            "prompt_tokens_details": {"cached_tokens": 3},
+            "cache_write_tokens": 2,
+            "completion_tokens_details": {"reasoning_tokens": 5},
+        },
+    ],
+)
+def test_tokens_are_read_by_the_names_of_all_providers(usage: dict[str, Any]) -> None:
+    call = normaliser.read_model_call({"usage": usage})
+    counts = (call.cache_read_tokens, call.cache_write_tokens, call.reasoning_tokens)
+    assert (call.input_tokens, call.output_tokens, *counts) == (9, 7, 3, 2, 5)
+
+
+def test_a_model_call_says_who_called_whom_when_and_how_it_went() -> None:
+    started = datetime.datetime(2026, 11, 30, 2, 26, tzinfo=datetime.timezone.utc)
+    call = normaliser.read_model_call(
+        stored(
+            {
+                "provider": "acme",
+                "agent": "desk",
+                "started_at": started,
+                "attempt": 2,
+                "finish_reasons": ["stop"],
+            }
+        )
+    )
+    assert (call.provider, call.agent, call.attempt, call.finish_reason) == ("acme", "desk", 2, "stop")
+    assert call.started_at == "2026-11-30T02:26:00+00:00"
+    assert normaliser.read_model_call({"usage": "12 tokens"}).input_tokens is None
+
+
+def test_ids_names_and_labels_given_as_python_values_are_read() -> None:
+    number = uuid.UUID(int=7)
+    assert normaliser.read_call(stored({"name": "f", "call_id": number})).call_id == str(number)
+    assert normaliser.read_run(stored({"run_id": number, "tags": ("a", "b")})).tags == ("a", "b")
+    assert normaliser.read_answer(stored({"decision": Decision.APPROVED})).decision == "approved"
+    broken = normaliser.read_service(stored({"service": "crm", "status": http.HTTPStatus.BAD_GATEWAY}))
+    assert broken.error == "status 502"
+
+
+def test_an_object_of_no_known_kind_is_no_id() -> None:
+    assert normaliser.read_call({"name": "f", "call_id": {"$type": "unheard of"}}).call_id is None
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"name": "f", "result": 4},
+        {"name": "f", "error": {}},
+        {"name": "f", "error": "no"},
+        {"tool": {"name": "f", "is_error": True}},
+        {"name": "f", "status": 503},
+    ],
+)
+def test_a_tool_has_failed_when_its_result_has_an_error(payload: dict[str, Any]) -> None:
+    assert normaliser.tool_failed(payload) is (normaliser.read_result(payload).error is not None)
+
+
+class Decision(str, enum.Enum):
+    APPROVED = "approved"
+
+
+READERS = [
+    getattr(module, name)
+    for module in (normaliser, facts)
+    for name in module.__all__
+    if name.startswith("read_")
+]
 READERS.append(read_messages)
 WORDS = """
     role content parts text name tool tool_name tool_calls call_id id arguments result error is_error status messages
     message function usage task answers decision interrupt type value $type $blob $erased $json $withheld from to tags
-    sender approved tool_responses
+    sender approved tool_responses positions documents finish_reasons triggered limit used behind_ns operation key
 """
 KEYS = st.sampled_from(WORDS.split())
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | KEYS

@@ -16,6 +16,7 @@ __all__ = [
     "failed",
     "first",
     "ident",
+    "items",
     "loads",
     "name_of",
     "payload_of",
@@ -50,17 +51,21 @@ def first(payload: Mapping[str, Any], *keys: str) -> Any:
 
 
 def ident(value: Any) -> str | None:
-    """An id or a name as text: text and integers count, anything else and the empty text do not."""
+    """An id or a name as text: text, integers and tagged values that read as such; else, and when empty, ``None``."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    if isinstance(value, Mapping) and "$type" in value:
+        # A UUID, an enum member, a path.
+        shown = readable(value)
+        return None if isinstance(shown, Mapping) else ident(shown)
     return None
 
 
 def name_of(value: Any) -> str | None:
     """The name of someone or something: a text, or the ``name`` of an object."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and "$type" not in value:
         return ident(first(value, "name", "agent_name", "id"))
     return ident(value)
 
@@ -74,8 +79,17 @@ def whole(value: Any) -> int | None:
     return value if abs(value) < _INT64 else None
 
 
+def items(value: Any) -> list[Any] | None:
+    """A list, also one that was given as a tuple or a set; ``None`` for anything else."""
+    if isinstance(value, Mapping) and "$type" in value:
+        value = readable(value)
+    return value if isinstance(value, list) else None
+
+
 def strings(value: Any) -> tuple[str, ...]:
     """Labels: a list of texts, one text, or an object as ``key=value``."""
+    found = items(value)
+    value = value if found is None else found
     if isinstance(value, Mapping):
         return tuple(f"{key}={text_of(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
@@ -145,7 +159,7 @@ def loads(value: Any) -> Any:
 
 def error_text(value: Any) -> str | None:
     """A failure in one text: ``ValueError: no such city``; ``None`` for no failure."""
-    if value is None or value is False or value == "":
+    if value is None or value is False or value in ("", {}, []):
         return None
     if value is True:
         return "failed"
@@ -165,6 +179,8 @@ def failed(payload: Mapping[str, Any]) -> bool:
     if any(payload.get(flag) is False for flag in ("success", "ok", "is_exec_success")):
         return True
     status = payload.get("status")
+    if isinstance(status, Mapping):
+        status = readable(status)
     if isinstance(status, str):
         return status.lower() in _FAILURES
     return isinstance(status, int) and not isinstance(status, bool) and 400 <= status <= 599

@@ -1,7 +1,8 @@
 """The one reader of payloads: tools, questions, handoffs, runs, tasks and services in all their plain forms.
 
-Projections, context and exports read payloads through this module and :mod:`chatsnapshot.events.messages`, so that
-all of them understand the same forms. What is stored stays as it was given. Nothing here raises because of a payload.
+Projections, context and exports read payloads through this module, :mod:`chatsnapshot.events.messages` and
+:mod:`chatsnapshot.events.facts`, so that all of them understand the same forms. What is stored stays as it was given.
+Nothing here raises because of a payload.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from chatsnapshot.events.fields import (
     failed,
     first,
     ident,
+    items,
     known,
     loads,
     merged,
@@ -26,7 +28,7 @@ from chatsnapshot.events.fields import (
     text_of,
     whole,
 )
-from chatsnapshot.events.messages import Call, Result
+from chatsnapshot.events.messages import Call, Result, looks_like_message, read_messages
 
 __all__ = [
     "Answer",
@@ -37,6 +39,7 @@ __all__ = [
     "RunFacts",
     "Service",
     "Task",
+    "read_agent",
     "read_answer",
     "read_call",
     "read_evaluation",
@@ -48,7 +51,9 @@ __all__ = [
     "read_run",
     "read_service",
     "read_task",
+    "tool_failed",
 ]
+__all__ += ["actor_of", "call_id_of"]
 
 _CALL_KEYS = (
     "tool",
@@ -133,13 +138,26 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class ModelCall(msgspec.Struct, frozen=True):
-    """What an event says about a call of a model; ``duration_ns`` is ``None`` when unknown."""
+    """What an event says about a call of a model; what is unknown is ``None``.
+
+    ``input_tokens`` counts the tokens from and to caches too where the provider does, ``output_tokens`` the reasoning;
+    ``cache_read_tokens``, ``cache_write_tokens`` and ``reasoning_tokens`` say how many of them these are.
+    ``started_at`` is a time as text, ``attempt`` counts from 1.
+    """
 
     model: str | None
     duration_ns: int | None
     input_tokens: int | None
     output_tokens: int | None
     error: str | None
+    provider: str | None = None
+    agent: str | None = None
+    started_at: str | None = None
+    attempt: int | None = None
+    finish_reason: str | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 def read_call(payload: Mapping[str, Any]) -> Call:
@@ -169,6 +187,17 @@ def read_result(payload: Mapping[str, Any]) -> Result:
     if value is None and error is None and not known(facts, (*_RESULT_KEYS, *_CALL_KEYS)) and payload:
         value = payload
     return Result(name, _call_id(facts) or ident(facts.get("parent_id")), readable(value), error)
+
+
+def tool_failed(payload: Mapping[str, Any]) -> bool:
+    """Whether a tool result says that the tool failed; the same as ``read_result(payload).error is not None``."""
+    facts = merged(payload, "tool")
+    return error_text(facts.get("error")) is not None or failed(facts)
+
+
+def call_id_of(payload: Mapping[str, Any]) -> str | None:
+    """The id that a tool call and its result share."""
+    return _call_id(merged(payload, "tool"))
 
 
 def _call_id(facts: Mapping[str, Any]) -> str | None:
@@ -277,18 +306,60 @@ def read_service(payload: Mapping[str, Any]) -> Service:
 
 def read_model_call(payload: Mapping[str, Any]) -> ModelCall:
     """The facts about one call of a model."""
-    usage = payload.get("usage")
-    counts = usage if isinstance(usage, Mapping) else {}
     error = error_text(payload.get("error"))
     if error is None and failed(payload):
         error = "failed"
+    reasons = items(payload.get("finish_reasons"))
+    finish = text_of(first(payload, "finish_reason", "stop_reason") or (reasons[0] if reasons else None))
     return ModelCall(
-        name_of(payload.get("model")),
-        whole(payload.get("duration_ns")),
-        whole(first(counts, "input_tokens", "prompt_tokens")),
-        whole(first(counts, "output_tokens", "completion_tokens")),
-        error,
+        model=name_of(payload.get("model")),
+        duration_ns=whole(payload.get("duration_ns")),
+        error=error,
+        provider=name_of(payload.get("provider")),
+        agent=name_of(payload.get("agent")),
+        started_at=text_of(payload.get("started_at")) or None,
+        attempt=whole(payload.get("attempt")),
+        finish_reason=finish or None,
+        **_tokens(payload.get("usage")),
     )
+
+
+_TOKENS = {
+    "input_tokens": ("input_tokens", "prompt_tokens"),
+    "output_tokens": ("output_tokens", "completion_tokens"),
+    "cache_read_tokens": ("cache_read", "cache_read_tokens", "cache_read_input_tokens", "cached_tokens"),
+    "cache_write_tokens": ("cache_write", "cache_write_tokens", "cache_creation_input_tokens"),
+    "reasoning_tokens": ("reasoning", "reasoning_tokens", "thinking_tokens"),
+}
+_DETAILS = (
+    "input_tokens_details",
+    "prompt_tokens_details",
+    "output_tokens_details",
+    "completion_tokens_details",
+)
+
+
+def _tokens(usage: Any) -> dict[str, int | None]:
+    """Counts of tokens by the names that providers give them, flat or in details."""
+    counts = merged(usage, *_DETAILS) if isinstance(usage, Mapping) else {}
+    return {fact: whole(first(counts, *keys)) for fact, keys in _TOKENS.items()}
+
+
+def read_agent(payload: Mapping[str, Any]) -> str | None:
+    """The agent that the payload names."""
+    return name_of(payload.get("agent"))
+
+
+def actor_of(event_type: str, payload: Mapping[str, Any]) -> str | None:
+    """Who acted, as the payload says: an agent, a speaker, a user; ``None`` where only the source can tell."""
+    if not event_type.startswith(("execution.", "ui.")):
+        return None
+    named = name_of(first(payload, "agent", "speaker"))
+    if named is None and (event_type == "execution.message" or looks_like_message(payload)):
+        named = read_messages(payload)[0].name
+    if named is None and event_type.startswith("ui."):
+        named = name_of(payload.get("user"))
+    return named
 
 
 def read_problem(payload: Mapping[str, Any]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from chatsnapshot.envelope import LedgerEntry
+from chatsnapshot.events import facts
 from chatsnapshot.events.catalogue import RUN_ENDS, WORKFLOW_ENDS
-from chatsnapshot.events.fields import first, ident, name_of, placeholder, text_of
+from chatsnapshot.events.fields import placeholder, text_of
 from chatsnapshot.events.messages import looks_like_message, read_messages
 from chatsnapshot.events.normaliser import (
+    actor_of,
     read_answer,
     read_call,
     read_evaluation,
@@ -29,6 +31,15 @@ __all__ = ["LINE_CHARS_MAX", "call_text", "line", "short", "who"]
 LINE_CHARS_MAX = 200
 
 Payload = Mapping[str, Any]
+
+
+class Told(Protocol):
+    """Facts that say themselves in one text."""
+
+    @property
+    def text(self) -> str:
+        """The text; empty when nothing is known."""
+        ...
 
 
 def short(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
@@ -55,15 +66,7 @@ def line(entry: LedgerEntry, payload: Payload) -> str:
 
 def who(entry: LedgerEntry, payload: Payload) -> str | None:
     """Who acted: the agent or speaker that the payload names, else the source's name, else ``None``."""
-    if entry.event_type.startswith(("execution.", "ui.")):
-        named = name_of(first(payload, "agent", "speaker"))
-        if named is None and (entry.event_type == "execution.message" or looks_like_message(payload)):
-            named = read_messages(payload)[0].name
-        if named is None and entry.event_type.startswith("ui."):
-            named = name_of(payload.get("user"))
-        if named is not None:
-            return named
-    return entry.source.name
+    return actor_of(entry.event_type, payload) or entry.source.name
 
 
 def call_text(name: str | None, arguments: Any) -> str:
@@ -118,9 +121,9 @@ def _result(payload: Payload) -> str:
 
 def _run(word: str, id_key: str, status: str) -> Callable[[Payload], str]:
     def text(payload: Payload) -> str:
-        facts = read_run(payload, id_key)
-        head = f"{word} {facts.name or facts.run_id or ''}".rstrip() + f" {status}"
-        return _joined(head, facts.error, facts.reason)
+        run = read_run(payload, id_key)
+        head = f"{word} {run.name or run.run_id or ''}".rstrip() + f" {status}"
+        return _joined(head, run.error, run.reason)
 
     return text
 
@@ -184,24 +187,11 @@ def _problem(head: str) -> Callable[[Payload], str]:
     return lambda payload: _joined(head, read_problem(payload))
 
 
-def _shown(head: str, *keys: str) -> Callable[[Payload], str]:
-    """The first of ``keys`` that is there, else the whole payload."""
+def _told(head: str, read: Callable[[Payload], Told]) -> Callable[[Payload], str]:
+    """What the reader makes of it, else the whole payload."""
 
     def text(payload: Payload) -> str:
-        found = text_of(first(payload, *keys))
-        return _joined(head, found or (text_of(payload) if payload else ""))
-
-    return text
-
-
-def _change(head: str) -> Callable[[Payload], str]:
-    def text(payload: Payload) -> str:
-        subject = ident(first(payload, "name", "node", "step", "agent", "entity", "process"))
-        old, new = first(payload, "from", "old", "previous"), first(payload, "to", "new", "state", "status")
-        if new is not None:
-            move = f"{text_of(old)} → {text_of(new)}" if old is not None else text_of(new)
-            return _joined(head, " ".join(filter(None, (subject, move))))
-        return _joined(head, subject or (text_of(payload) if payload else ""))
+        return _joined(head, read(payload).text or (text_of(payload) if payload else ""))
 
     return text
 
@@ -223,20 +213,24 @@ _LINES: dict[str, Callable[[Payload], str]] = {
     "execution.human_input_requested": _question,
     "execution.human_input_received": _answer,
     "execution.handoff": _handoff,
-    "execution.state_change": _change("state"),
-    "execution.output": _shown("output", "output", "content", "text", "value", "result"),
-    "execution.artifact": _shown("artifact", "name", "title", "uri", "path"),
+    "execution.state_change": _told("state", facts.read_change),
+    "execution.output": _told("output", facts.read_output),
+    "execution.artifact": _told("artifact", facts.read_artifact),
     "execution.model_call": _model,
-    "execution.retrieval": _shown("retrieval", "query", "name"),
-    "execution.memory": _shown("memory", "operation", "key", "content"),
-    "execution.guardrail": _shown("guardrail", "name", "message"),
+    "execution.retrieval": _told("retrieval", facts.read_retrieval),
+    "execution.memory": _told("memory", facts.read_memory),
+    "execution.guardrail": _told("guardrail", facts.read_guardrail),
     "execution.evaluation": _evaluation,
-    "system.state_transition": _change("state"),
-    "system.limit_reached": _shown("limit reached", "name", "limit", "message"),
+    "system.state_transition": _told("state", facts.read_change),
+    "system.limit_reached": _told("limit reached", facts.read_limit),
     "system.error": _problem("error"),
-    "ui.input_received": _shown("input", "text", "content", "value", "input", "message"),
-    "ui.output_displayed": _shown("shown", "text", "content", "value", "output", "message"),
-    "ui.interaction": _shown("interaction", "action", "element"),
+    "ui.input_received": _told("input", facts.read_seen),
+    "ui.output_displayed": _told("shown", facts.read_seen),
+    "ui.interaction": _told("interaction", facts.read_interaction),
+    "ledger.payload_erased": _told("payloads erased", facts.read_erasure),
+    "ledger.gap": _told("gap", facts.read_gap),
+    "ledger.rejected": _told("rejected", facts.read_rejection),
+    "ledger.clock_behind": _told("clock", facts.read_clock_behind),
     "integration.call": _service("calls"),
     "integration.response": _service("answer of"),
     "integration.api_triggered": _service("triggered by"),

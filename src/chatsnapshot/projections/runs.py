@@ -13,8 +13,9 @@ from chatsnapshot.events.catalogue import (
     WORKFLOW_ENDS,
     WORKFLOW_STARTS,
 )
-from chatsnapshot.events.fields import failed, ident, name_of, payload_of
+from chatsnapshot.events.fields import ident, payload_of
 from chatsnapshot.events.normaliser import (
+    read_agent,
     read_answer,
     read_evaluation,
     read_handoff,
@@ -22,6 +23,7 @@ from chatsnapshot.events.normaliser import (
     read_question,
     read_run,
     read_service,
+    tool_failed,
 )
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.forest import forest, shape_runs
@@ -168,7 +170,7 @@ def _count(run: RunState, entry: LedgerEntry, payload: Mapping[str, Any]) -> Non
     source = entry.source
     if source.runtime != "none":
         run.runtimes[source.runtime] = None
-    agent = name_of(payload.get("agent")) if entry.event_type.startswith("execution.") else None
+    agent = read_agent(payload) if entry.event_type.startswith("execution.") else None
     for name in (source.name, agent):
         if name is not None:
             run.participants[name] = None
@@ -182,7 +184,7 @@ def _count(run: RunState, entry: LedgerEntry, payload: Mapping[str, Any]) -> Non
     elif event_type == "execution.tool_call":
         run.tool_calls += 1
     elif event_type == "execution.tool_result":
-        run.tool_errors += failed(payload) or failed(_inner(payload, "tool"))
+        run.tool_errors += tool_failed(payload)
     elif event_type == "execution.model_call":
         run.model_calls += 1
         run.model_errors += read_model_call(payload).error is not None
@@ -217,11 +219,6 @@ def _judge(state: RunsState, run: RunState, entry: LedgerEntry, payload: Mapping
         run.evaluations.append(judged)
     else:
         state.judged_elsewhere.setdefault(read.run_id, []).append(judged)
-
-
-def _inner(payload: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    inner = payload.get(key)
-    return inner if isinstance(inner, Mapping) else {}
 
 
 def _follow(

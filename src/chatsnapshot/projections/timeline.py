@@ -19,6 +19,7 @@ from chatsnapshot.events.normaliser import (
     read_run,
     read_service,
     read_task,
+    tool_failed,
 )
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.lineage import Link, Start, depths
@@ -161,7 +162,7 @@ def _item(entry: LedgerEntry, payload: Mapping[str, Any]) -> TimelineItem:
         unmatched = span is not None
     has_failed = event_type in _FAILURES or (edge == "end" and span is not None and failed(payload))
     if event_type == "execution.tool_result":
-        has_failed = read_result(payload).error is not None
+        has_failed = tool_failed(payload)
     elif event_type == "execution.model_call":
         call = read_model_call(payload)
         span, edge, took = "model", "whole", call.duration_ns

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from chatsnapshot.envelope import LedgerEntry
+from chatsnapshot.events import facts
 from chatsnapshot.events.catalogue import RUN_ENDS, RUN_STARTS, WORKFLOW_ENDS, WORKFLOW_STARTS
-from chatsnapshot.events.fields import error_text, first, payload_of, placeholder, text_of
+from chatsnapshot.events.fields import payload_of, placeholder, text_of
 from chatsnapshot.events.messages import Said, looks_like_message, read_messages
 from chatsnapshot.events.normaliser import (
     read_answer,
@@ -26,7 +28,7 @@ from chatsnapshot.events.normaliser import (
 from chatsnapshot.projections import tools
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.lineage import Link, Start, children_of, upwards
-from chatsnapshot.projections.lines import who
+from chatsnapshot.projections.lines import Told, who
 from chatsnapshot.projections.pairing import Edge
 from chatsnapshot.projections.shapes import (
     Boundary,
@@ -239,19 +241,19 @@ def _answered(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> N
 
 def _boundary(what: str, id_key: str, event: str) -> Callable[[TranscriptState, LedgerEntry, Payload], None]:
     def apply(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-        facts = read_run(payload, id_key)
-        run_id = facts.run_id or entry.correlation_id
-        name = facts.name
+        run = read_run(payload, id_key)
+        run_id = run.run_id or entry.correlation_id
+        name = run.name
         if event in ("started", "resumed"):
             if event == "started":
                 if what == "run" and not any(key.startswith("run:") for key in state.open_runs):
                     tools.new_run(state.tools)
-                state.name = state.name or facts.name
+                state.name = state.name or run.name
             state.open_runs[f"{what}:{run_id}"] = name
         else:
             # An end that names no run ends the one run that is open.
             key = f"{what}:{run_id}"
-            if facts.run_id is None and key not in state.open_runs:
+            if run.run_id is None and key not in state.open_runs:
                 key = next((one for one in reversed(state.open_runs) if one.startswith(what)), key)
                 run_id = key.partition(":")[2]
             name = state.open_runs.pop(key, None) or name
@@ -262,7 +264,7 @@ def _boundary(what: str, id_key: str, event: str) -> Callable[[TranscriptState, 
                 run_id=run_id,
                 event=event,
                 name=name,
-                error=facts.error or facts.reason,
+                error=run.error or run.reason,
             )
         )
 
@@ -301,36 +303,31 @@ def _failed_model(payload: Payload) -> str | None:
     return None if call.error is None else ": ".join(filter(None, (call.model, call.error)))
 
 
-def _note(what: str, *keys: str) -> Callable[[TranscriptState, LedgerEntry, Payload], None]:
+def _note(
+    what: str, read: Callable[[Payload], Told]
+) -> Callable[[TranscriptState, LedgerEntry, Payload], None]:
     def apply(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-        text = text_of(first(payload, *keys)) or (text_of(payload) if payload else "")
+        text = _told(read, payload)
         state.items.append(Note(**_common(entry, who(entry, payload)), what=what, text=text))
 
     return apply
 
 
-def _spoken(what: str, keys: tuple[str, ...]) -> Callable[[TranscriptState, LedgerEntry, Payload], None]:
+def _spoken(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
     """Something that a user gave or saw; where a message beside it says the same, the message is enough."""
-
-    def apply(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-        text = text_of(first(payload, *keys)) or (text_of(payload) if payload else "")
-        last = state.items[-1] if state.items else None
-        if isinstance(last, Message) and last.text == text:
-            state.carried[entry.position] = len(state.items) - 1
-            return
-        state.items.append(Note(**_common(entry, who(entry, payload)), what=what, text=text))
-
-    return apply
+    text = _told(facts.read_seen, payload)
+    last = state.items[-1] if state.items else None
+    if isinstance(last, Message) and last.text == text:
+        state.carried[entry.position] = len(state.items) - 1
+        return
+    what = "input" if entry.event_type == "ui.input_received" else "shown"
+    state.items.append(Note(**_common(entry, who(entry, payload)), what=what, text=text))
 
 
-def _guardrail(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-    said = [text_of(payload.get(key)) for key in ("name", "action", "message", "outcome")]
-    error = error_text(payload.get("error"))
-    text = ": ".join(filter(None, (*said, error))) or (text_of(payload) if payload else "")
-    state.items.append(Note(**_common(entry, who(entry, payload)), what="guardrail", text=text))
+def _told(read: Callable[[Payload], Told], payload: Payload) -> str:
+    """What the reader makes of it, else the whole payload."""
+    return read(payload).text or (text_of(payload) if payload else "")
 
-
-_TEXT = ("text", "content", "value", "message")
 
 _RULES: dict[str, Callable[[TranscriptState, LedgerEntry, Payload], None]] = {
     "execution.message": _message,
@@ -339,16 +336,16 @@ _RULES: dict[str, Callable[[TranscriptState, LedgerEntry, Payload], None]] = {
     "execution.human_input_requested": _asked,
     "execution.human_input_received": _answered,
     "execution.handoff": _handoff,
-    "execution.output": _note("output", "output", "result", *_TEXT),
-    "execution.artifact": _note("artifact", "name", "title", "uri", "path"),
-    "execution.guardrail": _guardrail,
+    "execution.output": _note("output", facts.read_output),
+    "execution.artifact": _note("artifact", facts.read_artifact),
+    "execution.guardrail": _note("guardrail", facts.read_guardrail),
     "execution.model_call": _problem("model call", _failed_model),
     "integration.response": _problem("integration", _failed_service),
     "system.task_failed": _problem("task", _failed_task),
     "system.error": _problem("error", read_problem),
-    "system.limit_reached": _problem("limit", read_problem),
-    "ui.input_received": _spoken("input", ("input", *_TEXT)),
-    "ui.output_displayed": _spoken("shown", ("output", *_TEXT)),
+    "system.limit_reached": _problem("limit", partial(_told, facts.read_limit)),
+    "ui.input_received": _spoken,
+    "ui.output_displayed": _spoken,
     **{event_type: _boundary("run", "run_id", event_type.partition("run_")[2]) for event_type in RUN_STARTS},
     **{event_type: _boundary("run", "run_id", status) for event_type, status in RUN_ENDS.items()},
     **{

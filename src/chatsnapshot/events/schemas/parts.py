@@ -141,8 +141,10 @@ class ForkedFrom(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Usage(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Tokens of one model call; the names that providers use are read as well."""
 
-    input_tokens: Annotated[Count | None, Meta(description="tokens read, with those from the cache")] = None
-    output_tokens: Annotated[Count | None, Meta(description="tokens written, with the reasoning")] = None
+    input_tokens: Annotated[Count | None, Meta(description="tokens read, as the provider counts them")] = None
+    output_tokens: Annotated[
+        Count | None, Meta(description="tokens written, as the provider counts them")
+    ] = None
     total_tokens: Annotated[Count | None, Meta(description="both together")] = None
     cache_read: Annotated[Count | None, Meta(description="tokens of the input read from a cache")] = None
     cache_write: Annotated[Count | None, Meta(description="tokens of the input written to a cache")] = None
