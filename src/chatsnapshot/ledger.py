@@ -20,7 +20,7 @@ from chatsnapshot.events.validation import Validator
 from chatsnapshot.fields import Causelike, cause_key, correlation_text, source_text
 from chatsnapshot.intake import Intake
 from chatsnapshot.limits import Limits
-from chatsnapshot.pending import FlushReport, Pending
+from chatsnapshot.pending import FlushReport, Pending, rows_of
 from chatsnapshot.playback import recorded
 from chatsnapshot.policies import Opening
 from chatsnapshot.reading import Moment, Reading, Replay, blob_name, erasable, make_query, to_entries
@@ -201,7 +201,7 @@ class Ledger:
         """
         expected_sequence = options.pop("expected_sequence", None)
         group = self._single(current_frame(self.scope_owner), event_type, payload, expected_sequence, options)
-        return self._entry((await self._recorder.acommit(group))[0])
+        return self._entry(rows_of(await self._recorder.acommit(group))[0])
 
     async def _arecord(
         self,
@@ -212,7 +212,7 @@ class Ledger:
     ) -> LedgerEntry:
         expected_sequence = options.pop("expected_sequence", None)
         group = self._single(frame, event_type, payload, expected_sequence, options)
-        return self._entry((await self._recorder.acommit(group))[0])
+        return self._entry(rows_of(await self._recorder.acommit(group))[0])
 
     def record_many(
         self, events: Iterable[Recordable], *, expected_sequence: int | None = None
@@ -230,7 +230,9 @@ class Ledger:
     ) -> list[LedgerEntry]:
         """As :meth:`record_many`, without blocking the event loop."""
         group = self._batch(events, expected_sequence)
-        return to_entries(await self._recorder.acommit(group), self) if group.drafts else []
+        if not group.drafts:
+            return []
+        return to_entries(rows_of(await self._recorder.acommit(group)), self)
 
     def _single(
         self,

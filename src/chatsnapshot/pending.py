@@ -16,7 +16,7 @@ from chatsnapshot.stores.base import Draft, Group, Outcome, Row
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Failure", "FlushReport", "Pending", "Ticket", "envelope_of"]
+__all__ = ["Failure", "FlushReport", "Pending", "Ticket", "envelope_of", "rows_of", "ticket_of"]
 
 
 def envelope_of(draft: Draft) -> EventEnvelope:
@@ -60,36 +60,34 @@ _latching = threading.Lock()
 """Held for the moment in which a ticket gets its latch."""
 
 
-class Ticket:
-    """One group on its way through the queue."""
+def ticket_of(group: Group, waited: bool) -> Ticket:
+    """The ticket of a group."""
+    drafts = group.drafts
+    if len(drafts) == 1:
+        return Ticket(group, waited, 1, drafts[0].payload_bytes)
+    return Ticket(group, waited, len(drafts), sum([draft.payload_bytes for draft in drafts]))
 
-    __slots__ = (
-        "done",
-        "events",
-        "future",
-        "group",
-        "latch",
-        "loop",
-        "outcome",
-        "settled",
-        "size",
-        "waited",
-    )
 
-    def __init__(self, group: Group, waited: bool) -> None:
-        self.group = group
-        self.events = len(group.drafts)
-        drafts = group.drafts
-        self.size = (
-            drafts[0].payload_bytes if len(drafts) == 1 else sum([draft.payload_bytes for draft in drafts])
-        )
-        self.outcome: Outcome | None = None
-        self.done = False
-        self.settled = False
-        self.waited = waited
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.future: asyncio.Future[None] | None = None
-        self.latch: threading.Lock | None = None
+def rows_of(outcome: Outcome) -> list[Row]:
+    """The rows of a group that was stored; raises what kept it from being stored."""
+    if isinstance(outcome, list):
+        return outcome
+    raise outcome
+
+
+class Ticket(msgspec.Struct, eq=False):
+    """One group on its way through the queue: ``events`` of them, ``size`` bytes of payload."""
+
+    group: Group
+    waited: bool
+    events: int
+    size: int
+    loop: asyncio.AbstractEventLoop | None = None
+    future: asyncio.Future[Outcome] | None = None
+    outcome: Outcome | None = None
+    done: bool = False
+    settled: bool = False
+    latch: threading.Lock | None = None
 
     def wait(self, timeout: float | None) -> bool:
         with _latching:
@@ -113,10 +111,8 @@ class Ticket:
             self.latch.release()
 
     def rows(self) -> list[Row]:
-        if isinstance(self.outcome, list):
-            return self.outcome
         assert self.outcome is not None
-        raise self.outcome
+        return rows_of(self.outcome)
 
 
 class Pending:
@@ -125,17 +121,16 @@ class Pending:
     ``event_id`` is known at once, so that it can be the cause of other events.
     """
 
-    __slots__ = ("_entry", "_key", "_ticket")
+    __slots__ = ("_entry", "_ticket")
 
     def __init__(self, ticket: Ticket, entry: Callable[[Row], LedgerEntry]) -> None:
-        self._key = ticket.group.drafts[0].columns[0]
         self._ticket = ticket
         self._entry = entry
 
     @property
     def event_id(self) -> str:
         """The event's id, as text."""
-        return uuid_text(self._key)
+        return uuid_text(self._ticket.group.drafts[0].columns[0])
 
     def done(self) -> bool:
         """Whether the outcome is known."""

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from chatsnapshot.clock import Entropy
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import CommitUncertain, InvalidEvent, LedgerClosed, LedgerError, LimitExceeded
 from chatsnapshot.limits import Limits
-from chatsnapshot.pending import Failure, FlushReport, Pending, Ticket, envelope_of
+from chatsnapshot.pending import Failure, FlushReport, Pending, Ticket, envelope_of, rows_of, ticket_of
 from chatsnapshot.stores.base import Group, Outcome, Row, Store
 from chatsnapshot.stores.draft import seal_groups
 
@@ -58,6 +58,8 @@ class Recorder:
         self._afterwards: Callable[[], None] | None = None
         self._flight: list[Ticket] = []
         self._writer: threading.Thread | None = None
+        self._asleep = False
+        """The writer waits for a notice; false again only after it was given."""
         self._alone = False
         """No writer thread can be started (Python 3.12 at exit, or too many): callers do its work."""
         self._stored = 0
@@ -87,14 +89,13 @@ class Recorder:
                 if then is not None:
                     self.close(then)
         if not inline:
-            ticket = Ticket(group, waited=True)
+            ticket = ticket_of(group, waited=True)
             self._enqueue(ticket)
             ticket.wait(None)
             return ticket.rows()
-        if isinstance(outcome, list):
-            self._committed()
-            return outcome
-        raise outcome
+        rows = rows_of(outcome)
+        self._committed()
+        return rows
 
     def _hand_on(self) -> None:
         """Wake whoever waited for an inline commit; also when Ctrl-C arrives in here."""
@@ -115,21 +116,27 @@ class Recorder:
 
     def accept(self, group: Group, entry: Callable[[Row], LedgerEntry]) -> Pending:
         """Queue one event without waiting for the commit; waits only while the queue is full."""
-        ticket = Ticket(group, waited=False)
-        self._enqueue(ticket)
+        ticket = ticket_of(group, waited=False)
+        if not self._push_at_once(ticket):
+            self._enqueue(ticket)
         return Pending(ticket, entry)
 
-    async def acommit(self, group: Group) -> list[Row]:
-        """Store a group without blocking the event loop; durable when it resolves.
+    def acommit(self, group: Group) -> Awaitable[Outcome]:
+        """Store a group without blocking the event loop that calls; durable when it resolves, to the outcome.
 
         Once it has been accepted, cancelling the caller does not take the group back.
         """
         import asyncio
 
         loop = asyncio.get_running_loop()
-        ticket = Ticket(group, waited=True)
+        ticket = ticket_of(group, waited=True)
         ticket.loop = loop
-        ticket.future = loop.create_future()
+        ticket.future = future = loop.create_future()
+        return future if self._push_at_once(ticket) else self._await_room(ticket, loop, future)
+
+    async def _await_room(
+        self, ticket: Ticket, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Outcome]
+    ) -> Outcome:
         while True:
             with self._mutex:
                 self._check_open()
@@ -144,8 +151,7 @@ class Recorder:
             await room
         if self._alone:
             self._serve()
-        await ticket.future
-        return ticket.rows()
+        return await future
 
     def flush(self, timeout: float | None = None) -> FlushReport:
         """Wait until everything accepted before this call is settled, and tell what became of it.
@@ -213,6 +219,7 @@ class Recorder:
         if self._closed is None:
             self._closed = reason
         self._work.notify_all()
+        self._asleep = False
         self._rouse()
         self._tell_room()
 
@@ -245,6 +252,25 @@ class Recorder:
             and self._bytes + ticket.size <= self._limits.queue_bytes_max
         )
 
+    def _push_at_once(self, ticket: Ticket) -> bool:
+        """Queue a ticket for which there is room and a writer, as is the rule; else nothing is done."""
+        limits = self._limits
+        with self._mutex:
+            if (
+                self._writer is None
+                or self._alone
+                or self._closed is not None
+                or self._events + ticket.events > limits.queue_events_max
+                or self._bytes + ticket.size > limits.queue_bytes_max
+            ):
+                return False
+            self._events += ticket.events
+            self._bytes += ticket.size
+            self._queue.append(ticket)
+            if self._asleep and not self._busy:
+                self._wake_writer()
+            return True
+
     def _enqueue(self, ticket: Ticket) -> None:
         while True:
             with self._mutex:
@@ -265,15 +291,18 @@ class Recorder:
             self._serve()
 
     def _push(self, ticket: Ticket) -> None:
-        self._queue.append(ticket)
+        # Counted first: what Ctrl-C leaves between is a group too many, and never one too few.
         self._events += ticket.events
         self._bytes += ticket.size
+        self._queue.append(ticket)
         if not self._busy:
             self._wake_writer()
 
     def _wake_writer(self) -> None:
         if self._writer is not None:
-            self._work.notify()
+            if self._asleep:
+                self._work.notify()
+                self._asleep = False
             return
         # Not a daemon: the interpreter waits for it at exit, and the exit watch tells it to drain and end.
         writer = threading.Thread(target=self._write, name="chatsnapshot-writer", daemon=False)
@@ -292,6 +321,8 @@ class Recorder:
         events = size = 0
         taken: list[Ticket] = []
         limit = min(self._limits.group_events_max, self._store.traits.group_events_max)
+        if self._events <= limit and self._bytes <= self._limits.group_bytes_max:
+            taken, self._queue = list(self._queue), deque()
         while self._queue:
             ticket = self._queue[0]
             if taken and (
@@ -339,7 +370,9 @@ class Recorder:
                         self._writer = None
                         self._rouse()
                         return
+                    self._asleep = True
                     self._work.wait()
+                self._asleep = False
                 self._busy = True
                 tickets = self._drain()
                 self._flight += tickets
@@ -404,13 +437,20 @@ class Recorder:
 
     def _resolve(self, tickets: Sequence[Ticket], outcomes: Sequence[Outcome]) -> None:
         """Tell the callers; those of one event loop with one callback."""
-        loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        loops: dict[asyncio.AbstractEventLoop, list[Ticket]] = {}
         for ticket, outcome in zip(tickets, outcomes, strict=False):
-            ticket.resolve(outcome)
-            if ticket.loop is not None and ticket.future is not None:
-                loops.setdefault(ticket.loop, []).append(ticket.future)
-        for loop, futures in loops.items():
-            _call(loop, _set_all_done, futures)
+            loop = ticket.loop
+            if loop is None:
+                ticket.resolve(outcome)
+                continue
+            ticket.outcome = outcome
+            ticket.done = True
+            if loop in loops:
+                loops[loop].append(ticket)
+            else:
+                loops[loop] = [ticket]
+        for loop, answered in loops.items():
+            _call(loop, _answer, answered)
 
     # --- fork ---
 
@@ -463,7 +503,8 @@ def _set_done(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _set_all_done(futures: Sequence[asyncio.Future[None]]) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_result(None)
+def _answer(tickets: Sequence[Ticket]) -> None:
+    for ticket in tickets:
+        future, outcome = ticket.future, ticket.outcome
+        if future is not None and outcome is not None and not future.done():
+            future.set_result(outcome)
