@@ -71,5 +71,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes_max: int = 128 * MIB
     """Bytes of a JSONL file after which the next segment begins; a single larger commit is kept whole."""
 
+    redaction_ms_max: int = 50
+    """Milliseconds that redaction patterns of one's own may take for one event; then it counts as failed."""
+
 
 DEFAULTS = Limits()

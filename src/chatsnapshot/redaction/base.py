@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import re
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from chatsnapshot import jsonvalue
 from chatsnapshot.errors import InvalidEvent
-from chatsnapshot.integrity import canonical_json
-from chatsnapshot.jsonvalue import Blob
+from chatsnapshot.jsonvalue import Blob, blob_digests
 from chatsnapshot.limits import Limits
+from chatsnapshot.redaction.fields import harmless, redacted_attributes, redacted_source
+from chatsnapshot.redaction.hints import Hints, Look, check_hints
+from chatsnapshot.redaction.hooks import Hook, run_hooks
+from chatsnapshot.redaction.marks import KIND
+from chatsnapshot.redaction.patterns import SECRETS, Pattern
+from chatsnapshot.redaction.rules import Rules
+from chatsnapshot.redaction.text import Finder, compiled
+from chatsnapshot.redaction.walk import Place, Walk
 
-__all__ = ["WITHHELD", "Hook", "Redacted", "Redactor", "redactor_of"]
+__all__ = ["ERRORS", "WITHHELD", "Hook", "Redacted", "Redactor"]
 
-Hook = Callable[[dict[str, Any]], "Mapping[str, Any] | None"]
-"""Gets a copy of ``event_type``, ``correlation_id``, ``payload``, ``attributes`` and ``source_name``; changes payload,
-attributes or source name in place, or returns a mapping with those that it changed."""
+ERRORS = ("withhold", "raise")
 
 WITHHELD = b'{"$withheld":"redaction failed"}'
 """The payload of an event whose redaction failed."""
@@ -36,16 +42,40 @@ class Redacted(NamedTuple):
 
 
 class Redactor:
-    """Passes every event through hooks, in order, before commitment and storage. Safe to use from any thread.
+    """Takes out of every event what must not be stored, before commitment and storage. Safe to use from any thread.
 
-    A hook that fails withholds the payload, attributes and source name (``errors="raise"``: :class:`InvalidEvent`).
+    First ``hooks`` see the event, in order; then ``rules`` are applied to fields (path to ``"mask"``, ``"hash"`` or
+    ``"keep"``); then ``patterns`` are looked for in all texts, and with ``names`` the values of fields, arguments and
+    assignments that are named like a secret are masked. ``hash_key`` makes hashes HMAC-SHA256.
+
+    What fails withholds the event's payload and texts (``errors="withhold"``), or raises :class:`InvalidEvent`
+    (``errors="raise"``), never with a value in the message. It pickles when its hooks and patterns do.
     """
 
-    def __init__(self, hooks: Sequence[Hook], *, errors: str = "withhold") -> None:
-        self._hooks = tuple(hooks)
-        self._raises = errors == "raise"
+    def __init__(
+        self,
+        patterns: Sequence[Pattern] = SECRETS,
+        rules: Mapping[str, str] | None = None,
+        hooks: Sequence[Hook] = (),
+        *,
+        names: bool = True,
+        errors: str = "withhold",
+        hash_key: bytes | None = None,
+    ) -> None:
+        check_errors(errors)
+        if isinstance(hooks, Mapping) or not all(callable(hook) for hook in hooks):
+            raise InvalidEvent("hooks are functions that take an event", path="redact")
+        if hash_key is not None and (not isinstance(hash_key, bytes) or len(hash_key) < 16):
+            raise InvalidEvent("hash_key is at least 16 random bytes", path="redact")
+        self.patterns = tuple(patterns)
+        self.rules = Rules(rules)
+        self.hooks = tuple(hooks)
+        self.names = bool(names)
+        self.errors = errors
         self.withheld = 0
-        """Events whose payload was withheld because a hook failed."""
+        """Events whose payload was withheld because redaction failed."""
+        self._hash_key = hash_key
+        self._hints = Hints([_ready(pattern) for pattern in self.patterns], self.names)
 
     def apply(
         self,
@@ -59,48 +89,152 @@ class Redactor:
     ) -> Redacted:
         """The event's parts after redaction, in their stored form."""
         try:
-            source = msgspec.json.decode(source_json)
-            event: dict[str, Any] = {
-                "event_type": event_type,
-                "correlation_id": correlation_id,
-                "payload": msgspec.json.decode(payload_json),
-                "attributes": msgspec.json.decode(attributes_json) if attributes_json else {},
-                "source_name": source.get("name"),
-            }
-            for hook in self._hooks:
-                changed = hook(event)
-                if changed is not None:
-                    event.update(changed)
-            encoded = jsonvalue.encode(event["payload"], limits=limits)
-            attributes = event["attributes"]
-            source["name"] = event["source_name"]
-            if source["name"] is None:
-                del source["name"]
-            return Redacted(
-                encoded.json,
-                encoded.blobs,
-                canonical_json(attributes).decode() if attributes else None,
-                canonical_json(source).decode(),
+            if not self.hooks and not self.rules and not blobs:
+                # The common case first: nothing in the event looks like a secret.
+                data = payload_json if attributes_json is None else payload_json + attributes_json.encode()
+                if '"name"' in source_json:
+                    data += source_json.encode()
+                look = self._hints.look(data)
+                if not look:
+                    return Redacted(payload_json, blobs, attributes_json, source_json)
+            return self._redact(
+                event_type, correlation_id, payload_json, blobs, attributes_json, source_json, limits
             )
         except Exception as error:
-            if self._raises:
-                raise InvalidEvent(
-                    f"redaction failed with {type(error).__name__}; nothing was stored"
-                ) from None
-            self.withheld += 1
-            if self.withheld == 1:
-                _log.warning(
-                    "redaction failed with %s; the payload of the event is withheld", type(error).__name__
-                )
-            return Redacted(WITHHELD, (), None, source_json)
+            failure = _class_name(error)
+        # Outside of the handler, so that nothing that holds a value is chained to what is raised.
+        if self.errors == "raise":
+            raise InvalidEvent(f"redaction failed with {failure}; nothing was stored", path="redact")
+        self.withheld += 1
+        if self.withheld == 1:
+            _log.warning(
+                "redaction failed with %s; payload, attributes and source name of the event are withheld",
+                failure,
+            )
+        return Redacted(WITHHELD, (), harmless(attributes_json), redacted_source(source_json, lambda _: None))
+
+    def places(
+        self,
+        payload_json: bytes,
+        blobs: tuple[Blob, ...],
+        attributes_json: str | None,
+        source_json: str,
+        limits: Limits,
+    ) -> list[Place]:
+        """Where this redactor would take something out (its hooks are not asked); raises what a pattern raises."""
+        found: list[Place] = []
+        self._fields(payload_json, blobs, attributes_json, source_json, limits, found)
+        return found
+
+    def _redact(
+        self,
+        event_type: str,
+        correlation_id: str,
+        payload_json: bytes,
+        blobs: tuple[Blob, ...],
+        attributes_json: str | None,
+        source_json: str,
+        limits: Limits,
+    ) -> Redacted:
+        if self.hooks:
+            payload_json, attributes_json, source_json = run_hooks(
+                self.hooks, event_type, correlation_id, payload_json, attributes_json, source_json, limits
+            )
+            blobs = _named(payload_json, {blob.digest: blob for blob in blobs})
+        return self._fields(payload_json, blobs, attributes_json, source_json, limits, None)
+
+    def _fields(
+        self,
+        payload_json: bytes,
+        blobs: tuple[Blob, ...],
+        attributes_json: str | None,
+        source_json: str,
+        limits: Limits,
+        places: list[Place] | None,
+    ) -> Redacted:
+        deadline = time.monotonic() + limits.redaction_ms_max / 1_000
+        hints, rules = self._hints, self.rules
+        look = hints.look(payload_json)
+        if look or rules.payload or blobs:
+            walk = self._walk(look, deadline, blobs, places)
+            tree = walk.run(msgspec.json.decode(payload_json))
+            if walk.changed:
+                payload_json = msgspec.json.encode(tree)
+                blobs = _named(payload_json, walk.blobs)
+        header = (attributes_json or "") + source_json
+        look = hints.look(header.encode())
+        if look or rules:
+            walk = self._walk(look, deadline, (), places)
+            if attributes_json is not None:
+                attributes_json = redacted_attributes(attributes_json, walk, rules)
+            action = rules.source_name
+
+            def name(text: str) -> str:
+                return str(walk.field(text, "name", action, ("source", "name")))
+
+            source_json = redacted_source(source_json, name)
+        return Redacted(payload_json, blobs, attributes_json, source_json)
+
+    def _walk(self, look: Look, deadline: float, blobs: tuple[Blob, ...], places: list[Place] | None) -> Walk:
+        named_blobs = {blob.digest: blob for blob in blobs}
+        return Walk(look, self._hints, self.rules, self._hash_key, deadline, named_blobs, places)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (
+            self.patterns,
+            self.rules.given,
+            self.hooks,
+            {"names": self.names, "errors": self.errors, "hash_key": self._hash_key},
+        )
+
+    def __repr__(self) -> str:
+        return f"<Redactor {len(self.patterns)} patterns, {len(self.rules.given)} rules, {len(self.hooks)} hooks>"
 
 
-def redactor_of(redact: object, errors: str = "withhold") -> Redactor | None:
-    """The redactor that ``redact`` stands for: ``None``, a :class:`Redactor`, a hook or several hooks."""
-    if redact is None or isinstance(redact, Redactor):
-        return redact
-    if callable(redact):
-        return Redactor([redact], errors=errors)
-    if isinstance(redact, (list, tuple)) and all(callable(hook) for hook in redact):
-        return Redactor(redact, errors=errors)
-    raise InvalidEvent(f"redact is None, a Redactor, a hook or a list of hooks, not {redact!r:.80}")
+def check_errors(errors: object) -> None:
+    """Raise :class:`InvalidEvent` for what is not ``"withhold"`` or ``"raise"``."""
+    if errors not in ERRORS:
+        raise InvalidEvent(
+            f"redact_errors is one of {', '.join(ERRORS)}, not {errors!r:.80}", path="redact_errors"
+        )
+
+
+def _made(patterns: Any, rules: Any, hooks: Any, options: dict[str, Any]) -> Redactor:
+    return Redactor(patterns, rules, hooks, **options)
+
+
+def _ready(pattern: object) -> Finder:
+    """A pattern made ready to search; raises :class:`InvalidEvent` and :class:`MissingExtra`."""
+    if not isinstance(pattern, Pattern):
+        raise InvalidEvent(f"patterns are of class Pattern, not {type(pattern).__name__}", path="redact")
+    if not isinstance(pattern.kind, str) or not KIND.fullmatch(pattern.kind):
+        raise InvalidEvent(
+            f"the kind of a pattern reads [a-z0-9][a-z0-9-]*, not {pattern.kind!r:.80}", path="redact"
+        )
+    if not check_hints(pattern):
+        raise InvalidEvent(
+            f"the hints of pattern {pattern.kind!r} are two or more plain ASCII characters each",
+            path="redact",
+        )
+    if not pattern.linear:
+        from chatsnapshot.redaction.timed import timed
+
+        return timed(pattern)
+    try:
+        return compiled(pattern)
+    except re.error as error:
+        failure = str(error)
+    raise InvalidEvent(
+        f"the expression of pattern {pattern.kind!r} is no regular expression: {failure}", path="redact"
+    )
+
+
+def _named(payload_json: bytes, blobs: Mapping[bytes, Blob]) -> tuple[Blob, ...]:
+    """The blobs that a payload names, of those that there are."""
+    if not blobs:
+        return ()
+    return tuple(blobs[digest] for digest in blob_digests(payload_json) if digest in blobs)
+
+
+def _class_name(error: BaseException) -> str:
+    return type(error).__name__[:80]
