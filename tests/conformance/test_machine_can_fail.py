@@ -22,7 +22,7 @@ from chatsnapshot.testing.wrappers import PassingStore
 def test_long_histories_agree_with_the_model(url: str, tmp_path: Path) -> None:
     place = url if url == "memory:" else str(tmp_path / url)
     with Bench(place, seed=2026) as bench:
-        run_histories(bench, histories=32, steps=60)
+        run_histories(bench, histories=24, steps=60)
 
 
 class TakesOtherPayloads(PassingStore):
@@ -129,6 +129,13 @@ class HidesTheLast(PassingStore):
         return head._replace(size=head.size - 1) if head.size > 12 else head
 
 
+class ForgetsChildren(PassingStore):
+    """Knows no child runs."""
+
+    def children(self, correlation_id: str) -> list[str]:
+        return []
+
+
 BROKEN = {
     TakesOtherPayloads: "wanted EventConflict .*'payload'",
     SkipsAfterConflicts: "(position and )?sequence (at|of)",
@@ -137,6 +144,7 @@ BROKEN = {
     LosesTheEndOfPages: "positions read|what tail",
     ExpectsBeforeItLooks: "wanted positions .*found SequenceConflict",
     TakesAnyImport: "import of an entry that does not follow .*nothing was raised",
+    ForgetsChildren: "child runs of",
     HidesTheLast: r"head: wanted \d+, found \d+|positions answered",
 }
 """What each does wrong, as the failure says it."""

@@ -292,12 +292,18 @@ class History:
             expect_equal(following.given, wanted, f"what tail(after={following.after}, …) has given")
 
     def verify(self) -> None:
-        """``verify`` proves all, with the root of the model; blobs are those that unerased payloads name."""
+        """``verify`` proves all, with the root of the model; child runs, and blobs that unerased payloads name."""
         self.tell("verify()")
         report = self.ledger.verify()
         expect(report.ok, f"verify: {report.summary}")
         expect_equal(report.root, self.model.root().hex(), "root")
         expect_equal(report.erased, sum(known.erased for known in self.model.entries), "erased payloads")
+        for correlation in {known.said.correlation_id for known in self.model.entries}:
+            expect_equal(
+                store_of(self.ledger).children(correlation),
+                self.model.children(correlation),
+                f"child runs of {correlation!r}",
+            )
         users: dict[bytes, int] = {}
         for known in self.model.entries:
             for digest, data in {} if known.erased else known.blobs().items():

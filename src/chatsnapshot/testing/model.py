@@ -258,6 +258,17 @@ class Model:
         found = [known for known in self.entries[max(after, 0) : max(last, 0)] if _matches(known, filters)]
         return (found[::-1] if reverse else found)[:limit]
 
+    def children(self, correlation_id: str) -> list[str]:
+        """Other correlations whose first event was caused by an event of this one, by their first position."""
+        mine = {known.event_id for known in self.entries if known.said.correlation_id == correlation_id}
+        return [
+            known.said.correlation_id
+            for known in self.entries
+            if known.sequence == 1
+            and known.said.causation_id in mine
+            and known.said.correlation_id != correlation_id
+        ]
+
     def root(self) -> bytes:
         """The root over the leaves seen."""
         return root_of([known.row[12] for known in self.entries if known.row is not None])
