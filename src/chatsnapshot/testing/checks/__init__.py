@@ -9,6 +9,7 @@ from chatsnapshot.testing.checks import (
     copying,
     durable,
     erasing,
+    exits,
     failing,
     following,
     forks,
@@ -19,6 +20,7 @@ from chatsnapshot.testing.checks import (
     projections,
     reading,
     replay,
+    running,
 )
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "copying",
     "durable",
     "erasing",
+    "exits",
     "failing",
     "following",
     "forks",
@@ -40,4 +43,5 @@ __all__ = [
     "projections",
     "reading",
     "replay",
+    "running",
 ]

@@ -336,10 +336,11 @@ def a_child_that_ends_in_whatever_way_does_not_harm_its_parent(bench: Bench) -> 
         expect_sound(ledger, 2 * rounds + 5)
 
 
-def fork_and_ask(say: Say, bench: Bench) -> None:
+def fork_and_ask(say: Say, bench: Bench, place: str) -> None:
     """A child either uses the ledger or is told that it cannot; the parent goes on."""
-    ledger = bench.open(bench.place())
+    ledger = bench.open(place)
     ledger.record(**event(0))
+    processes = store_of(ledger).traits.processes
     attempts: dict[str, Callable[[], object]] = {
         "record": lambda: ledger.record(**event(1)),
         "read": lambda: list(ledger.read()),
@@ -347,7 +348,7 @@ def fork_and_ask(say: Say, bench: Bench) -> None:
     }
 
     def work() -> None:
-        if bench.traits.processes:
+        if processes:
             for attempt in attempts.values():
                 attempt()
             return
@@ -358,10 +359,9 @@ def fork_and_ask(say: Say, bench: Bench) -> None:
                 attempt()
             expect("fork" in str(caught.error), f"the error of {name} tells of the fork: {caught.error}")
 
-    bench.traits  # noqa: B018 (asked in the parent, where a ledger can be opened)
     Child(work).joined()
     ledger.record(**event(2))
-    expect_sound(ledger, 3 if bench.traits.processes else 2)
+    expect_sound(ledger, 3 if processes else 2)
     ledger.close()
 
 
@@ -369,4 +369,4 @@ def fork_and_ask(say: Say, bench: Bench) -> None:
 def a_forked_child_can_use_an_open_ledger_or_is_told_that_it_cannot(bench: Bench) -> None:
     can_fork()
     with bench.workers(1) as (worker,):
-        worker.run(fork_and_ask, bench)
+        worker.run(fork_and_ask, bench, bench.place())
