@@ -1,6 +1,6 @@
 # Two commands from a fresh clone: `make demo` sets up and runs the main job, `make test` runs the tests.
 .POSIX:
-.PHONY: help demo test check bench test-faults test-runtimes docs serve lock modules status clean
+.PHONY: help demo test check bench test-faults test-runtimes docs serve lock modules events-page status clean
 
 VENV = .venv
 PYTHON =
@@ -55,6 +55,10 @@ lock: ## write the hashed locks anew from pyproject.toml
 modules: ## write the list of modules in ARCHITECTURE.md anew
 	@$(SET_UP) $(VENV) demo $(PYTHON)
 	$(VENV)/bin/python scripts/modules.py
+
+events-page: ## write the tables of docs/events.md anew from the schemas
+	@$(SET_UP) $(VENV) demo $(PYTHON)
+	$(VENV)/bin/python scripts/events_page.py
 
 status: ## run the conformance suite and write the table of stores in README.md anew
 	@$(SET_UP) $(VENV) demo $(PYTHON)

@@ -74,6 +74,12 @@ def test_the_architecture_lists_every_module_as_it_describes_itself(root: Path) 
     assert page == script.page_with(page, script.table(root / "src" / "chatsnapshot")), "run make modules"
 
 
+def test_the_page_of_events_is_made_from_the_schemas(root: Path) -> None:
+    script = load(root / "scripts" / "events_page.py")
+    page = (root / "docs" / "events.md").read_text()
+    assert page == script.page_with(page, script.sections()), "run make events-page"
+
+
 def test_the_architecture_draws_the_floors_that_the_layer_test_enforces(root: Path) -> None:
     floors = load(root / "tests" / "house" / "test_layers.py").FLOORS
     drawn = {

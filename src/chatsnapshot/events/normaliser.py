@@ -108,7 +108,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 class RunFacts(msgspec.Struct, frozen=True):
-    """What an event says about its run or workflow."""
+    """What an event says about its run or workflow; ``output`` is a JSON value."""
 
     run_id: str | None
     parent_run_id: str | None
@@ -117,15 +117,20 @@ class RunFacts(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     error: str | None
     reason: str | None
+    output: Any = None
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What an event says about a task."""
+    """What an event says about a task; ``depends_on`` are ids of tasks, ``output`` is a JSON value."""
 
     task_id: str | None
     name: str | None
     attempt: int | None
     error: str | None
+    reason: str | None = None
+    depends_on: tuple[str, ...] = ()
+    parent_task_id: str | None = None
+    output: Any = None
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -274,6 +279,7 @@ def read_run(payload: Mapping[str, Any], id_key: str = "run_id") -> RunFacts:
         strings(payload.get("tags")),
         error_text(payload.get("error")),
         text_of(payload.get("reason")) or None,
+        readable(payload.get("output")),
     )
 
 
@@ -286,6 +292,10 @@ def read_task(payload: Mapping[str, Any]) -> Task:
         name,
         whole(facts.get("attempt")),
         error_text(facts.get("error")),
+        text_of(facts.get("reason")) or None,
+        strings(facts.get("depends_on")),
+        ident(facts.get("parent_task_id")),
+        readable(facts.get("output")),
     )
 
 

@@ -26,11 +26,11 @@ class Gap(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Events could not be stored and were dropped: how many, from when to when."""
 
     events: Annotated[_Natural, Meta(description="how many events were dropped")]
-    bytes: Annotated[_Natural | None, Meta(description="their size, in bytes")] = None
-    from_: Annotated[str | None, Meta(description="timestamp of the first, ISO 8601 in UTC")] = msgspec.field(
-        default=None, name="from"
+    bytes: Annotated[_Natural | None, Meta(description="their size", extra={"unit": "bytes"})] = None
+    from_: Annotated[str | None, Meta(description="timestamp of the first", extra={"unit": "ISO 8601"})] = (
+        msgspec.field(default=None, name="from")
     )
-    to: Annotated[str | None, Meta(description="timestamp of the last, ISO 8601 in UTC")] = None
+    to: Annotated[str | None, Meta(description="timestamp of the last", extra={"unit": "ISO 8601"})] = None
     adapter: Annotated[str | None, Meta(description="which adapter dropped them")] = None
     reason: Annotated[str | None, Meta(description="why the first was dropped")] = None
     correlations: Annotated[
@@ -51,9 +51,9 @@ class Rejected(msgspec.Struct, kw_only=True, omit_defaults=True):
 class ClockBehind(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The ledger's clock went back; the last time was repeated instead."""
 
-    clock: Annotated[str, Meta(description="what the clock said, ISO 8601 in UTC")]
-    recorded_at: Annotated[str, Meta(description="the time that was repeated, ISO 8601 in UTC")]
-    behind_ns: Annotated[_Natural, Meta(description="how far the clock is behind, in nanoseconds")]
+    clock: Annotated[str, Meta(description="what the clock said", extra={"unit": "ISO 8601"})]
+    recorded_at: Annotated[str, Meta(description="the time that was repeated", extra={"unit": "ISO 8601"})]
+    behind_ns: Annotated[_Natural, Meta(description="how far the clock is behind", extra={"unit": "ns"})]
 
 
 SCHEMAS: tuple[Schema, ...] = (

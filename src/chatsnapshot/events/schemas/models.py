@@ -33,7 +33,7 @@ class ModelCall(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     model: Annotated[Name | None, Meta(description="the model, as the provider names it")] = None
     provider: Annotated[Name | None, Meta(description="who runs the model")] = None
-    started_at: Annotated[Time | None, Meta(description="when the call began, ISO 8601 with a zone")] = None
+    started_at: Annotated[Time | None, Meta(description="when the call began")] = None
     duration_ns: DurationNs = None
     attempt: Attempt = None
     usage: Annotated[Usage | None, Meta(description="tokens read and written")] = None
@@ -48,6 +48,7 @@ class ModelCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     parameters: Annotated[Any, Meta(description="temperature, limits and other settings of the call")] = None
     status: Annotated[Id | None, Meta(description="ok, failed or cancelled, where no error tells")] = None
     error: Annotated[Error | None, Meta(description="what went wrong")] = None
+    stop_reason: Annotated[Text | None, Meta(description="as `finish_reason`")] = None
     run_id: RunId = None
     agent: Agent = None
     native: Native = None
@@ -68,6 +69,8 @@ class Guardrail(msgspec.Struct, kw_only=True, omit_defaults=True):
     )
     to: Annotated[Name | None, Meta(description="for whom the text was meant")] = None
     error: Annotated[Error | None, Meta(description="why it could not judge")] = None
+    guardrail: Annotated[Name | None, Meta(description="as `name`")] = None
+    reason: Annotated[Any, Meta(description="as `message`")] = None
     run_id: RunId = None
     agent: Agent = None
     native: Native = None
@@ -80,7 +83,10 @@ class Evaluation(msgspec.Struct, kw_only=True, omit_defaults=True):
     run_id: Annotated[Id | None, Meta(description="id of the run that is judged, in any correlation")] = None
     name: Annotated[Name | None, Meta(description="what is judged, such as `helpful`")] = None
     score: Annotated[
-        Number | None, Meta(description="the judgement as a number; its scale is the evaluator's")
+        Number | bool | str | None,
+        Meta(
+            description="the judgement as a number on the evaluator's scale; true, false or a text is a label"
+        ),
     ] = None
     label: Annotated[Text | None, Meta(description="the judgement as a word, such as `good`")] = None
     comment: Annotated[Any, Meta(description="why, for people")] = None
@@ -88,6 +94,12 @@ class Evaluation(msgspec.Struct, kw_only=True, omit_defaults=True):
     kind: Annotated[
         Literal["human", "model", "code"] | Tag | None, Meta(description="what kind of evaluator it is")
     ] = None
+    value: Annotated[Number | bool | str | None, Meta(description="as `score`")] = None
+    metric: Annotated[Name | None, Meta(description="as `name`")] = None
+    key: Annotated[Name | None, Meta(description="as `name`")] = None
+    judge: Annotated[Name | None, Meta(description="as `evaluator`")] = None
+    reason: Annotated[Any, Meta(description="as `comment`")] = None
+    explanation: Annotated[Any, Meta(description="as `comment`")] = None
     native: Native = None
 
 
@@ -115,7 +127,7 @@ SCHEMAS: tuple[Schema, ...] = (
             "outcome": "blocked",
             "message": "a card number in the text",
         },
-        ("name", "action", "outcome", "message", "triggered", "error"),
+        ("name", "guardrail", "action", "outcome", "message", "reason", "triggered", "error"),
     ),
     schema(
         "execution.evaluation",
@@ -130,6 +142,6 @@ SCHEMAS: tuple[Schema, ...] = (
             "kind": "human",
         },
         ("target_event_id", "run_id"),
-        ("score", "label"),
+        ("score", "label", "value"),
     ),
 )

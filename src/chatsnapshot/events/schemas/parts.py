@@ -141,16 +141,32 @@ class ForkedFrom(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Usage(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Tokens of one model call; the names that providers use are read as well."""
 
-    input_tokens: Annotated[Count | None, Meta(description="tokens read, as the provider counts them")] = None
-    output_tokens: Annotated[
-        Count | None, Meta(description="tokens written, as the provider counts them")
+    input_tokens: Annotated[
+        Count | None, Meta(description="tokens read, as the provider counts them", extra={"unit": "tokens"})
     ] = None
-    total_tokens: Annotated[Count | None, Meta(description="both together")] = None
-    cache_read: Annotated[Count | None, Meta(description="tokens of the input read from a cache")] = None
-    cache_write: Annotated[Count | None, Meta(description="tokens of the input written to a cache")] = None
-    reasoning: Annotated[Count | None, Meta(description="tokens of the output spent on reasoning")] = None
+    output_tokens: Annotated[
+        Count | None,
+        Meta(description="tokens written, as the provider counts them", extra={"unit": "tokens"}),
+    ] = None
+    total_tokens: Annotated[Count | None, Meta(description="both together", extra={"unit": "tokens"})] = None
+    cache_read: Annotated[
+        Count | None, Meta(description="tokens of the input read from a cache", extra={"unit": "tokens"})
+    ] = None
+    cache_write: Annotated[
+        Count | None, Meta(description="tokens of the input written to a cache", extra={"unit": "tokens"})
+    ] = None
+    reasoning: Annotated[
+        Count | None, Meta(description="tokens of the output spent on reasoning", extra={"unit": "tokens"})
+    ] = None
     prompt_tokens: Annotated[Count | None, Meta(description="as `input_tokens`")] = None
     completion_tokens: Annotated[Count | None, Meta(description="as `output_tokens`")] = None
+    cache_read_input_tokens: Annotated[Count | None, Meta(description="as `cache_read`")] = None
+    cache_read_tokens: Annotated[Count | None, Meta(description="as `cache_read`")] = None
+    cached_tokens: Annotated[Count | None, Meta(description="as `cache_read`")] = None
+    cache_creation_input_tokens: Annotated[Count | None, Meta(description="as `cache_write`")] = None
+    cache_write_tokens: Annotated[Count | None, Meta(description="as `cache_write`")] = None
+    reasoning_tokens: Annotated[Count | None, Meta(description="as `reasoning`")] = None
+    thinking_tokens: Annotated[Count | None, Meta(description="as `reasoning`")] = None
 
 
 if not TYPE_CHECKING:
@@ -164,5 +180,5 @@ RunId = Annotated[
 Agent = Annotated[Name | None, Meta(description="name of the agent that acted")]
 CallId = Annotated[Id | None, Meta(description="id that a call and its answer share")]
 Attempt = Annotated[Ordinal | None, Meta(description="which try this is, from 1")]
-DurationNs = Annotated[Count | None, Meta(description="how long it took, in nanoseconds")]
+DurationNs = Annotated[Count | None, Meta(description="how long it took", extra={"unit": "ns"})]
 Native = Annotated[Any, Meta(description="the event as its runtime has it, with that runtime's own ids")]

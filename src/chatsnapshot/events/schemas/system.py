@@ -59,7 +59,7 @@ class Task(msgspec.Struct, kw_only=True, omit_defaults=True):
     output: Annotated[Any, Meta(description="what it gave")] = None
     error: Annotated[Error | None, Meta(description="what went wrong")] = None
     reason: Annotated[Text | None, Meta(description="why it was cancelled or is tried again")] = None
-    retry_at: Annotated[Time | None, Meta(description="when it is tried again, ISO 8601 with a zone")] = None
+    retry_at: Annotated[Time | None, Meta(description="when it is tried again")] = None
     usage: Annotated[
         Usage | None, Meta(description="tokens of the whole task; metrics count the model calls instead")
     ] = None

@@ -81,7 +81,7 @@ class HumanInputRequested(msgspec.Struct, kw_only=True, omit_defaults=True):
     tool_name: Annotated[Name | None, Meta(description="as `name`")] = None
     assignee: Annotated[Name | None, Meta(description="who is asked")] = None
     timeout_seconds: Annotated[
-        Number | None, Meta(description="how long the answer is waited for, in seconds")
+        Number | None, Meta(description="how long the answer is waited for", extra={"unit": "s"})
     ] = None
     prompt: Annotated[Any, Meta(description="as `question`")] = None
     text: Annotated[Any, Meta(description="as `question`")] = None

@@ -101,7 +101,7 @@ SCHEMAS: tuple[Schema, ...] = (
         {
             "name": "look_up_order",
             "call_id": "call-1",
-            "result": {"item": "Harbour lamp, brass", "price": "48.00 EUR"},
+            "result": "Harbour lamp, brass, 48.00 EUR",
             "duration_ns": 41_250_000,
         },
         (

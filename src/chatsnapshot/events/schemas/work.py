@@ -72,9 +72,12 @@ class Artifact(msgspec.Struct, kw_only=True, omit_defaults=True):
     uri: Annotated[Text | None, Meta(description="where it is")] = None
     path: Annotated[Text | None, Meta(description="where it is, in a file system")] = None
     mime_type: Annotated[Text | None, Meta(description="its media type")] = None
-    bytes: Annotated[Count | None, Meta(description="its size, in bytes")] = None
+    bytes: Annotated[Count | None, Meta(description="its size", extra={"unit": "bytes"})] = None
     digest: Annotated[Text | None, Meta(description="its digest, such as `sha256:…`")] = None
     content: Annotated[Any, Meta(description="the content itself; large ones are stored as blobs")] = None
+    url: Annotated[Text | None, Meta(description="as `uri`")] = None
+    media_type: Annotated[Text | None, Meta(description="as `mime_type`")] = None
+    size: Annotated[Count | None, Meta(description="as `bytes`")] = None
     run_id: RunId = None
     agent: Agent = None
     native: Native = None
@@ -92,6 +95,9 @@ class Retrieval(msgspec.Struct, kw_only=True, omit_defaults=True):
     count: Annotated[Count | None, Meta(description="how many were found")] = None
     duration_ns: DurationNs = None
     error: Annotated[Error | None, Meta(description="what went wrong")] = None
+    store: Annotated[Name | None, Meta(description="as `name`")] = None
+    index: Annotated[Name | None, Meta(description="as `name`")] = None
+    results: Annotated[Items | None, Meta(description="as `documents`")] = None
     run_id: RunId = None
     agent: Agent = None
     native: Native = None
@@ -151,7 +157,7 @@ SCHEMAS: tuple[Schema, ...] = (
             "bytes": 20_480,
             "version": 1,
         },
-        ("name", "title", "uri", "path", "artifact_id", "content"),
+        ("name", "title", "uri", "url", "path", "artifact_id", "content"),
     ),
     schema(
         "execution.retrieval",
@@ -165,7 +171,7 @@ SCHEMAS: tuple[Schema, ...] = (
             "count": 1,
             "duration_ns": 9_300_000,
         },
-        ("query", "name", "documents"),
+        ("query", "name", "documents", "store", "index", "results"),
     ),
     schema(
         "execution.memory",
