@@ -118,6 +118,19 @@ class EventEnvelope(msgspec.Struct, frozen=True, kw_only=True):
         """The payload with its Python values back; ``blobs`` fetches what was moved to a blob."""
         return jsonvalue.decode(self.payload_json, blob=blobs)
 
+    def upcast(self, schemas: Any = None) -> EventEnvelope:
+        """The event with its payload in the newest version that upcasters lead to; itself when there is nothing to do.
+
+        ``schemas`` is what ``open(schemas=...)`` takes (``ledger.validator.schemas`` are those of a ledger). Raises
+        :class:`~chatsnapshot.events.upcasting.UpcastFailed`.
+        """
+        from chatsnapshot.events.registry import schemas_of
+
+        version, payload = schemas_of(schemas).upcast(self.event_type, self.schema_version, self.payload_json)
+        if version == self.schema_version:
+            return self
+        return msgspec.structs.replace(self, payload_json=payload, schema_version=version)
+
     def to_json(self) -> bytes:
         """The envelope as UTF-8 JSON: the seven keys in their order, then optional keys that are set."""
         return _encode(

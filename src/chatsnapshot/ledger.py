@@ -11,15 +11,19 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
 
+import msgspec
+
 from chatsnapshot import calls, judging
 from chatsnapshot.calls import Call
 from chatsnapshot.clock import uuid_bytes, uuid_text
 from chatsnapshot.envelope import EventEnvelope, LedgerEntry, Source
 from chatsnapshot.errors import InvalidEvent, NotFound, ReadOnly
+from chatsnapshot.events.registry import schemas_of
 from chatsnapshot.events.validation import Validator
 from chatsnapshot.fields import Causelike, cause_key, correlation_text, source_text
 from chatsnapshot.intake import Intake
 from chatsnapshot.limits import Limits
+from chatsnapshot.misfits import find_misfits
 from chatsnapshot.pending import FlushReport, Pending, rows_of
 from chatsnapshot.playback import recorded
 from chatsnapshot.policies import Opening
@@ -571,15 +575,23 @@ class Ledger:
 
     # --- integrity ---
 
-    def verify(self, *, progress: Callable[[int, int], None] | None = None) -> Report:
-        """Derive everything anew from the stored columns and say what is proven and what is not."""
-        return verify(self._store, self._opening.limits, progress)
+    def verify(self, *, schemas: Any = None, progress: Callable[[int, int], None] | None = None) -> Report:
+        """Derive everything anew from the stored columns and say what is proven and what is not.
 
-    async def averify(self) -> Report:
+        With ``schemas`` (``True``: those of the ledger; else what ``open(schemas=...)`` takes) the report's ``misfits``
+        lists payloads that do not fit theirs; that says nothing against the ledger, so ``ok`` does not depend on it.
+        """
+        report = verify(self._store, self._opening.limits, progress)
+        if schemas is None or schemas is False:
+            return report
+        against = self.validator.schemas if schemas is True else schemas_of(schemas)
+        return msgspec.structs.replace(report, misfits=find_misfits(self.read(), against))
+
+    async def averify(self, *, schemas: Any = None) -> Report:
         """As :meth:`verify`, without blocking the event loop."""
         import asyncio
 
-        return await asyncio.to_thread(self.verify)
+        return await asyncio.to_thread(self.verify, schemas=schemas)
 
     def erase(self, positions: int | Iterable[int], *, reason: str, **facts: Any) -> LedgerEntry:
         """Remove the payloads at these positions for good; the record of it is an event, and its entry is returned.
@@ -651,6 +663,7 @@ def _after_fork_in_child() -> None:
     for ledger in list(_open):
         ledger._store.after_fork()
         ledger._recorder.after_fork()
+        ledger.validator.after_fork()
         ledger._bell = Bell()
         ledger._recorder._committed = ledger._bell.ring
 

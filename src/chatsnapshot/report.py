@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from chatsnapshot.misfits import Misfits
+
 __all__ = ["Problem", "Report", "noted_facts", "unproven_facts"]
 
 
@@ -42,6 +44,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     dangling_causes: tuple[int, ...] = ()
     open_tool_calls: tuple[int, ...] = ()
     summary: str = ""
+    misfits: Misfits | None = None
+    """Payloads that do not fit their schemas, where that was asked for; no fault of the ledger."""
 
 
 def unproven_facts(size: int, erased: int) -> tuple[str, ...]:

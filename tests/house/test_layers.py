@@ -35,6 +35,7 @@ FLOORS = {
             "verify",
             "examining",
             "report",
+            "misfits",
             "backup",
             "fsck",
             "doctor",

@@ -12,6 +12,7 @@ from chatsnapshot.errors import NotFound
 from chatsnapshot.projections import base, runs, timeline, transcript
 from chatsnapshot.projections.forest import forest
 from chatsnapshot.projections.judged import keep, parse
+from chatsnapshot.projections.latest import newest
 from chatsnapshot.projections.lineage import Link, Start, Where, links
 from chatsnapshot.projections.runs import RunsProjection
 from chatsnapshot.projections.runstate import RunsState
@@ -75,7 +76,7 @@ def view(
     composed = isinstance(projection, Composed)
     states: dict[str, Any] = {}
     places: dict[str, tuple[str, int]] = {}
-    for entry in ledger.replay(correlation_id, until=until, children=children and composed):
+    for entry in newest(ledger, ledger.replay(correlation_id, until=until, children=children and composed)):
         key = projection.key(entry)
         places[entry.event_id] = entry.correlation_id, entry.position
         if key is not None:
@@ -142,7 +143,7 @@ def list_runs(
     conditions = [parse(text) for text in ([evaluation] if isinstance(evaluation, str) else evaluation)]
     projection = RunsProjection()
     states: dict[str, RunsState] = {}
-    for entry in ledger.read(until=until):
+    for entry in newest(ledger, ledger.read(until=until)):
         key = projection.key(entry)
         if key is not None:
             state = states[key] if key in states else projection.initial()
