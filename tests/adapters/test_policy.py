@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import logging
 import threading
@@ -134,6 +135,32 @@ def test_a_hanging_ledger_holds_the_run_up_once_and_for_a_bounded_time() -> None
     assert ledger.waits == 1, "only the first event waited"
     assert recorder.flush(timeout=10)
     assert ledger.texts() == list(range(1, 21))
+
+
+def test_a_hanging_ledger_holds_plain_code_up_once_and_for_a_bounded_time() -> None:
+    release = threading.Event()
+
+    def hang(events: Sequence[Any]) -> None:
+        assert release.wait(30)
+
+    ledger = FlakyLedger(hang)
+    recorder = safe(ledger, wait_seconds_max=0.05)
+    for n in range(1, 21):
+        recorder.record(event(n))
+    assert (recorder.failures, recorder.kept) == (1, 20)
+    release.set()
+    assert recorder.flush(timeout=10)
+    assert sorted(ledger.texts()) == list(range(1, 21))
+
+
+def test_plain_code_records_in_its_own_context() -> None:
+    place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")
+    seen: list[str] = []
+    recorder = safe(FlakyLedger(lambda _: seen.append(place.get())))
+    token = place.set("here")
+    recorder.record(event(1))
+    place.reset(token)
+    assert seen == ["here"], "the scope of the caller counts"
 
 
 class Slow(FlakyLedger):

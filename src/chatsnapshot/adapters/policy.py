@@ -8,6 +8,7 @@ as ``ledger.gap`` when the store takes events again (DESIGN promise 9).
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import os
 import threading
@@ -138,19 +139,39 @@ class SafeRecorder:
             self._settle(events, task)
         else:
             task.add_done_callback(_look_at)
-            self._failed(events, TimeoutError(f"the ledger took over {self.wait_seconds_max:g} s"))
+            self._failed(events, self._too_long())
 
     def record(self, *events: Event) -> None:
-        """Record the events as one batch on this thread."""
+        """As :meth:`arecord`, for plain code."""
         if self._queued_behind(events):
             return
+        ended: list[Exception | None] = []
+
+        def attempt() -> None:
+            try:
+                self.ledger.record_many(events)
+            except Exception as error:
+                ended.append(error)
+            else:
+                ended.append(None)
+
+        # A store that hangs cannot be left, so another thread goes in.
+        inside = threading.Thread(
+            target=contextvars.copy_context().run, args=(attempt,), name="chatsnapshot-adapter", daemon=True
+        )
         try:
-            self.ledger.record_many(events)
-        except Exception as error:
+            inside.start()
+        except RuntimeError:
+            attempt()  # no thread can be started, as at the end of the interpreter
+        else:
+            inside.join(self.wait_seconds_max)
+        error = ended[0] if ended else self._too_long()
+        if error is not None:
             self._failed(events, error)
 
     def hand_over(self, *events: Event) -> None:
         """Leave the events to the retrying thread: for places where nothing may wait."""
+        self._follow_fork()
         with self._changed:
             self._keep(events)
 
@@ -161,19 +182,26 @@ class SafeRecorder:
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until nothing is kept; ``False`` when that takes more than ``timeout`` seconds."""
+        self._follow_fork()
         self._wake.set()
         with self._changed:
             return self._changed.wait_for(self._is_well, timeout)
 
     # --- when the store is not well -----------------------------------------------------------------------
 
+    def _too_long(self) -> TimeoutError:
+        return TimeoutError(f"the ledger took over {self.wait_seconds_max:g} s")
+
     def _is_well(self) -> bool:
         return not self._kept and self._gap is None and self._closing is None
 
-    def _queued_behind(self, events: Sequence[Event]) -> bool:
+    def _follow_fork(self) -> None:
         if os.getpid() != self._pid:
             # A forked child has neither the thread nor a right to the parent's events.
             self._reset()
+
+    def _queued_behind(self, events: Sequence[Event]) -> bool:
+        self._follow_fork()
         if self._is_well():
             return False
         with self._changed:
