@@ -125,3 +125,23 @@ def test_a_clock_that_moves_at_every_reading_gives_the_same_leaves_on_every_stor
             ledger.record("a.b", {"n": number}, correlation_id="c", idempotency_key=number)
         found.append(([entry.recorded_at for entry in ledger.read()], ledger.verify().root))
     assert found[0] == found[1] == found[2]
+
+
+def test_the_ledgers_own_records_are_repeatable_too(
+    hands: Any, opened: Callable[..., Ledger], tmp_path: Path
+) -> None:
+    roots = []
+    ids = [f"00000000-0000-7000-8000-{number:012d}" for number in range(3)]
+    for url in ("memory:", tmp_path / "a.db", tmp_path / "a.jsonl"):
+        again = type(hands)()
+        ledger = opened(url, clock=again.clock, entropy=again.entropy)
+        for event_id in ids:
+            ledger.record("a.b", {"id": event_id}, correlation_id="c", event_id=event_id)
+            again.move(-60)
+        ledger.erase(1, reason="asked")
+        assert [entry.event_type for entry in ledger.read(correlation_id="ledger")] == [
+            "ledger.clock_behind",
+            "ledger.payload_erased",
+        ]
+        roots.append(ledger.verify().root)
+    assert len(set(roots)) == 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from chatsnapshot.clock import Clock, Entropy, time_text, uuid7, uuid_text
+from chatsnapshot.clock import Clock, Entropy, time_text, uuid7_of, uuid_text
 from chatsnapshot.integrity import commit, header_parts
 from chatsnapshot.jsonvalue import Blob
 from chatsnapshot.stores.base import Columns, Draft, Group
@@ -78,12 +78,14 @@ def seal_groups(groups: Sequence[Group], entropy: Entropy) -> None:
 def ledger_draft(
     event_type: str, payload: dict[str, object], entropy: Entropy, clock: Clock = time.time_ns
 ) -> Draft:
-    """A draft of one of the ledger's own facts, such as ``ledger.payload_erased``."""
+    """A draft of one of the ledger's own facts, such as ``ledger.payload_erased``; its id is made of the same sources."""
     encoded = msgspec.json.encode(payload)
-    moment = time_text(clock())
+    now = clock()
+    noise = entropy(26)
+    key = uuid7_of(now, noise[16:])
     return make_draft(
-        (uuid7()[0], event_type, moment, SYSTEM_SOURCE, LEDGER_CORRELATION, None, encoded, None, None),
-        entropy(16),
+        (key, event_type, time_text(now), SYSTEM_SOURCE, LEDGER_CORRELATION, None, encoded, None, None),
+        noise[:16],
         True,
         ("timestamp",),
         (),
