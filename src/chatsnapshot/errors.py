@@ -50,12 +50,14 @@ class LedgerError(Exception):
 class InvalidEvent(LedgerError):
     """The event cannot be recorded as given; nothing was stored.
 
-    ``path`` is a JSON path into the payload (``$.a[3].b``) or the name of the argument.
+    ``path`` is a JSON path into the payload (``$.a[3].b``) or the name of the argument. ``line`` is the number of the
+    line at which :meth:`Ledger.ingest` stopped, after storing what came before it.
     """
 
-    def __init__(self, message: str, *, path: str | None = None) -> None:
+    def __init__(self, message: str, *, path: str | None = None, line: int | None = None) -> None:
         super().__init__(message)
         self.path = path
+        self.line = line
 
 
 class EventConflict(LedgerError):

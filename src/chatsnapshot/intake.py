@@ -34,7 +34,7 @@ from chatsnapshot.fields import (
     source_text,
 )
 from chatsnapshot.limits import Limits
-from chatsnapshot.redaction import Redactor, redactor_of
+from chatsnapshot.redaction import Redacts, redactor_of
 from chatsnapshot.scope import Frame
 from chatsnapshot.stores.base import Draft
 from chatsnapshot.stores.draft import open_draft
@@ -67,7 +67,7 @@ class Intake:
         limits: Limits,
         source: Source | Mapping[str, Any] | None,
         stored_blob: Callable[[bytes], bytes | None],
-        redactor: Redactor | None = None,
+        redactor: Redacts | None = None,
         check: Check | None = None,
     ) -> None:
         self.clock = clock
@@ -193,8 +193,11 @@ class Intake:
             raise LimitExceeded("batch_bytes_max", limits.batch_bytes_max, size, "record several batches")
         return drafts
 
-    def redraft(self, envelope: EventEnvelope) -> Draft:
-        """A draft of a complete envelope; its payload is stored as it is, ``$`` tags included."""
+    def redraft(self, envelope: EventEnvelope, redact: object = None) -> Draft:
+        """A draft of a complete envelope; its payload is stored as it is, ``$`` tags included.
+
+        ``redact`` is applied before the ledger's own redaction.
+        """
         payload = envelope.payload_json
         if len(payload) > self.limits.payload_bytes_max:
             raise LimitExceeded(
@@ -210,10 +213,12 @@ class Intake:
         version = _version(envelope.schema_version)
         attributes_json = attributes_text(_attributes_of(envelope), self.limits)
         blobs = self._blobs_of(envelope) if b"$blob" in payload else ()
-        if self._redactor is not None:
-            payload, blobs, attributes_json, source_json = self._redactor.apply(
-                event_type, correlation, payload, blobs, attributes_json, source_json, self.limits
-            )
+        if redact is not None or self._redactor is not None:
+            for redactor in (redactor_of(redact), self._redactor):
+                if redactor is not None:
+                    payload, blobs, attributes_json, source_json = redactor.apply(
+                        event_type, correlation, payload, blobs, attributes_json, source_json, self.limits
+                    )
         if self._check is not None:
             self._check(event_type, version, payload)
         return open_draft(

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, overload
 
 import msgspec
 
@@ -37,6 +37,9 @@ from chatsnapshot.stores.draft import ledger_draft
 from chatsnapshot.stores.open import open_store
 from chatsnapshot.tail import Bell, Tail
 from chatsnapshot.verify import Report, verify
+
+if TYPE_CHECKING:
+    from chatsnapshot.ingesting import IngestReport
 
 __all__ = ["Ledger"]
 
@@ -237,6 +240,43 @@ class Ledger:
         if not group.drafts:
             return []
         return to_entries(rows_of(await self._recorder.acommit(group)), self)
+
+    def ingest(
+        self,
+        items: os.PathLike[str] | BinaryIO | Iterable[Any],
+        *,
+        name: str | None = None,
+        correlation_id: object = None,
+        source: Source | Mapping[str, Any] | None = None,
+        redact: object = "secrets",
+        skip_bad: bool = False,
+        **options: Any,
+    ) -> IngestReport:
+        """Take lines of JSON or events from a file, a stream or an iterable (``docs/ingest.md``), in batches.
+
+        ``name`` says which input this is: events without an id get one made of it, the line's number and content, so that
+        the same input again stores only what is new; a ``pathlib.Path`` is a name by itself. ``correlation_id`` and
+        ``source`` stand in where an event has none. Stops at the first bad line with :class:`InvalidEvent`, its number in
+        ``.line`` and what came before it stored, unless ``skip_bad``. ``options``: ``ids="content"`` to count equal lines
+        instead of their numbers, and ``on_bad`` and ``progress``, called with each bad line and after each batch.
+        """
+        from chatsnapshot.ingesting import ingest
+
+        defaults = {
+            "correlation_id": correlation_id,
+            "source": source,
+            "redact": redact,
+            "skip_bad": skip_bad,
+        }
+        return ingest(self, items, name=name, **defaults, **options)
+
+    async def aingest(
+        self, items: os.PathLike[str] | BinaryIO | Iterable[Any], **options: Any
+    ) -> IngestReport:
+        """As :meth:`ingest`, without blocking the event loop; a cancelled call goes on to the end."""
+        import asyncio
+
+        return await asyncio.to_thread(self.ingest, items, **options)
 
     def _single(
         self,
