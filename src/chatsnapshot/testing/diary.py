@@ -63,7 +63,7 @@ class Recording:
         self.diary = Diary(path)
         self.ledger = bench.open(
             place,
-            limits=Limits(group_events_max=10) if slow else DEFAULTS,
+            limits=Limits(group_events_max=20) if slow else DEFAULTS,
             wrap=lambda store: Noting(store, self.diary, SLOW_SECONDS if slow else 0.0),
         )
 

@@ -29,6 +29,9 @@ from chatsnapshot.testing.wrappers import FaultyStore, HangingStore
 WAIT_SECONDS = 0.15
 """The limit that an adapter is given here for one recording."""
 
+RELEASE_SECONDS = 5.0
+"""After this the store goes on all the same, so that who waits for it comes back and can be told."""
+
 BEYOND_SECONDS_MAX = 1.0
 """More than this above the limit is beyond it, on a machine that has other things to do."""
 
@@ -67,7 +70,7 @@ def a_store_that_hangs_holds_up_tasks_once_and_no_longer_than_the_limit(bench: B
         await _all_over(before)
         expect(not complaints, f"the event loop complains: {complaints}")
 
-    release = threading.Timer(5, hanging.release)  # so that who waits for it comes back and can be told
+    release = threading.Timer(RELEASE_SECONDS, hanging.release)
     release.start()
     with listening(), nothing_left():
         run_async(run())
@@ -82,7 +85,7 @@ def a_store_that_hangs_holds_up_plain_code_once_and_no_longer_than_the_limit(ben
     ledger, hanging = bench.open_with(HangingStore)
     recorder = safe(ledger, wait_seconds_max=WAIT_SECONDS)
     hanging.hold()
-    release = threading.Timer(5, hanging.release)
+    release = threading.Timer(RELEASE_SECONDS, hanging.release)
     release.start()
     with listening():
         begun = time.monotonic()
