@@ -39,9 +39,10 @@ _COMMANDS = (
     ),
     re.compile(r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?(?P<value>[^\s\"'-][^\s\"']{0,255})"),
 )
-_UNQUOTED = re.compile(r"[^\s\"'`&;,<>\\)\]}|]{1,4096}")
+_UNQUOTED = re.compile(r"[^\s\"'`&;,<>\\)\]}|]{1,2048}")
 _LINE = re.compile(rf"[^\r\n\"'`\\]{{1,{VALUE_CHARS_MAX}}}")
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][\w-]{1,31})[ \t]{1,4}(?=\S)")
+_DIGEST_CHARS_MAX = 1_024
 _DIGEST = re.compile(r"\bresponse=\\{0,7}\"(?P<value>[0-9a-fA-F]{16,128})")
 _CODE = re.compile(
     r"[A-Za-z_][\w.]{0,200}[(\[]|(?:[A-Za-z_]\w{0,80}\.){1,8}[A-Za-z_]\w{0,80};?\Z|[A-Za-z_]\w{0,80}::"
@@ -73,7 +74,7 @@ def assignments(text: str) -> Iterator[Hit]:
         if span is not None:
             yield *span, meaning.kind
             at = max(at, span[1])
-    for option in _OPTION.finditer(text):
+    for option in _OPTION.finditer(text) if "--" in text else ():
         meaning = named(option["name"])
         value = option["value"]
         if meaning is not None and (plausible(value) if meaning.any_value else looks_random(value)):
@@ -89,7 +90,7 @@ def assignments(text: str) -> Iterator[Hit]:
             value
         ):
             yield said.start("value"), said.start("value") + len(value), "password"
-    for command in _COMMANDS:
+    for command in _COMMANDS if "curl" in text or "sshpass" in text else ():
         for used in command.finditer(text):
             if not placeholder(used["value"]):
                 yield used.start("value"), used.end("value"), "password"
@@ -119,19 +120,14 @@ def _value(text: str, found: re.Match[str], meaning: Named, closings: _Closings)
             return None
         return _part(text, start, end, meaning)
     loose = ":" in found["sep"] or " " in found["sep"]
-    if meaning.kind in ("authorization", "cookie"):
-        line = _LINE.match(text, start)
-        if line is None or "=" in found["sep"] or (meaning.kind == "cookie" and "=" not in line[0]):
+    if meaning.kind == "authorization":
+        return None if "=" in found["sep"] else _header(text, start)
+    if meaning.kind == "cookie":
+        if "=" in found["sep"] or text.find("=", start, start + VALUE_CHARS_MAX) < 0:
             return None
-        if meaning.kind == "authorization":
-            scheme = kept_scheme(line[0])
-            if line[0][:7].lower() == "digest ":
-                answer = _DIGEST.search(text, start, start + VALUE_CHARS_MAX)
-                return None if answer is None else answer.span("value")
-            token = _UNQUOTED.match(text, start + scheme)
-            if token is None or not (plausible(token[0]) or looks_random(token[0])):
-                return None
-            return token.span()
+        line = _LINE.match(text, start)
+        if line is None or "=" not in line[0]:
+            return None
         return _part(text, start, start + len(line[0].rstrip()), meaning)
     plain = _UNQUOTED.match(text, start)
     if plain is None:
@@ -146,6 +142,18 @@ def _value(text: str, found: re.Match[str], meaning: Named, closings: _Closings)
     if _WORD.match(value) and (len(value) < 4 or _TYPE.match(value) or _is_variable(value)):
         return None
     return plain.span()
+
+
+def _header(text: str, start: int) -> tuple[int, int] | None:
+    """The secret of an ``Authorization`` header, behind its scheme."""
+    scheme = _SCHEME.match(text, start)
+    if scheme is not None and scheme["scheme"].lower() == "digest":
+        answer = _DIGEST.search(text, start, start + _DIGEST_CHARS_MAX)
+        return None if answer is None else answer.span("value")
+    token = _UNQUOTED.match(text, scheme.end() if scheme else start)
+    if token is None or not (plausible(token[0]) or looks_random(token[0])):
+        return None
+    return token.span()
 
 
 def _is_variable(value: str) -> bool:

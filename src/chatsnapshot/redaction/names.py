@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["NAME_HINTS", "Named", "looks_random", "named", "placeholder", "plausible"]
+__all__ = ["Named", "has_name", "looks_random", "named", "placeholder", "plausible"]
 
 
 class Named(NamedTuple):
@@ -73,8 +73,26 @@ _ENDINGS = re.compile("(" + "|".join(sorted(map(re.escape, _SURE), key=len, reve
 _PASS = re.compile(r"(?:\A|[_.-])(?:pass|pwd|pw)\Z|[a-z0-9](?:Pass|Pwd)\Z")
 _SEPARATORS = str.maketrans("", "", "-_. $")
 
-NAME_HINTS = ("pass", "pwd", "secret", "cookie", "credential", "connection", "connstr", "conn_str", "sig=")
-"""Lower-case texts of which one stands in nearly every name of a secret; ``hints`` looks for the others."""
+_A_KEY = re.compile(
+    "(?:api|access|private|secret|encryption|signing|master|account|auth|app|goog)[-_ .]?keys?(?![a-z])"
+)
+_AN_AUTH = re.compile("auth(?!or(?!iz)|entic)")
+
+
+def has_name(lowered: str) -> bool:
+    """Whether the name of a secret, or a command that takes one, may stand in lower-case text."""
+    return (
+        "pass" in lowered
+        or "secret" in lowered
+        or ("key" in lowered and _A_KEY.search(lowered) is not None)
+        or ("token" in lowered and lowered.count("token") != lowered.count("tokens"))
+        or ("auth" in lowered and _AN_AUTH.search(lowered) is not None)
+        or "pw" in lowered
+        or "cookie" in lowered
+        or "curl" in lowered
+        or ("=" in lowered and ("sig=" in lowered or "x-amz-s" in lowered))
+        or "credential" in lowered
+    )
 
 
 @lru_cache(4_096)
@@ -112,13 +130,17 @@ def placeholder(value: str) -> bool:
     return _PLACEHOLDER.fullmatch(value[:200]) is not None or "..." in value[:12] or "…" in value[:12]
 
 
-_TOKEN = re.compile(r"[\w.~+/=%:|-]{16,}\Z", re.ASCII)
+_LOOKED_AT = 64
+"""Characters of a value that tell whether it is random."""
+
+_TOKEN = re.compile(r"[\w.~+/=%:|-]{16,2048}\Z", re.ASCII)
 
 
 def looks_random(value: str) -> bool:
     """Whether a value is long and mixed like one that a machine made."""
     if not _TOKEN.match(value):
         return False
+    value = value[:_LOOKED_AT]
     digits = sum("0" <= char <= "9" for char in value)
     upper = sum("A" <= char <= "Z" for char in value)
     lower = sum("a" <= char <= "z" for char in value)
@@ -129,6 +151,7 @@ def plausible(value: str) -> bool:
     """Whether a value in running text reads like a password and not like a word, a number or code."""
     if len(value) < 4 or placeholder(value):
         return False
+    value = value[:_LOOKED_AT]
     letters = sum(char.isalpha() for char in value)
     digits = sum(char.isdigit() for char in value)
     if not letters:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from chatsnapshot.redaction.assignments import Hit, assignments
 from chatsnapshot.redaction.marks import MARK, masked
+from chatsnapshot.redaction.names import has_name
 from chatsnapshot.redaction.patterns import Pattern
 
 __all__ = ["Finder", "Found", "compiled", "found_in", "redacted_text"]
@@ -67,7 +68,7 @@ def found_in(
     for finder in finders:
         public = finder.pattern.public
         hits.extend((start, end, kind, public) for start, end, kind in finder.hits(text, deadline))
-    if names:
+    if names and has_name(text.lower()):
         hits.extend((*hit, False) for hit in assignments(text))
     if not hits:
         return hits
