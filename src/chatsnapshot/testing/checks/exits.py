@@ -306,23 +306,29 @@ def ctrl_c_under_load_ends_within_two_seconds_and_loses_nothing_accepted(bench: 
     if not hasattr(signal, "SIGINT") or os.name != "posix":
         raise Skipped("processes cannot be interrupted here")
     chance = bench.chance("ctrl-c")
-    with _diaries() as path:
-        for number in range(bench.rounds(2)):
-            place, diary = bench.place(), path(str(number))
-            with bench.workers(1) as (worker,):
-                worker.start(record_until_interrupted, bench, place, diary, bool(number % 2), last=True)
-                worker.said()
-                wanted, deadline = chance.randrange(20, 200), time.monotonic() + 10
-                while len(Diary.read(diary, "accepted")) < wanted and time.monotonic() < deadline:
-                    time.sleep(0.005)
-                begun = time.monotonic()
-                worker.signal(signal.SIGINT)
-                worker.ended(EXIT_SECONDS_MAX)
-                took = time.monotonic() - begun
-                expect("KeyboardInterrupt" in worker.printed(), f"an end by Ctrl-C: {worker.printed()}")
-            expect(took < INTERRUPT_SECONDS_MAX, f"out {took:.1f} s after Ctrl-C")
-            stored = _expect_all_stored(bench, place, diary, "Ctrl-C")
-            expect(len(stored) >= 20, f"a load: {len(stored)} events were stored before Ctrl-C")
+    for _ in range(bench.rounds(1)):
+        with _diaries() as path, bench.workers(2) as crew:
+            places = [bench.place() for _ in crew]
+            for at, worker in enumerate(crew):
+                worker.start(record_until_interrupted, bench, places[at], path(str(at)), at == 1, last=True)
+            for at, worker in enumerate(crew):
+                _interrupt(worker, path(str(at)), chance.randrange(20, 200))
+                stored = _expect_all_stored(bench, places[at], path(str(at)), "Ctrl-C")
+                expect(len(stored) >= 20, f"a load: {len(stored)} events were stored before Ctrl-C")
+
+
+def _interrupt(worker: Worker, diary: str, after: int) -> None:
+    """Ctrl-C once so many events were accepted; fails when the process is not out in time."""
+    worker.said()
+    deadline = time.monotonic() + 10
+    while len(Diary.read(diary, "accepted")) < after and time.monotonic() < deadline:
+        time.sleep(0.005)
+    begun = time.monotonic()
+    worker.signal(signal.SIGINT)
+    worker.ended(EXIT_SECONDS_MAX)
+    took = time.monotonic() - begun
+    expect("KeyboardInterrupt" in worker.printed(), f"an end by Ctrl-C: {worker.printed()}")
+    expect(took < INTERRUPT_SECONDS_MAX, f"out {took:.1f} s after Ctrl-C")
 
 
 WATCH = """

@@ -277,16 +277,9 @@ def _descriptors() -> int | None:
 
 
 def open_and_close(say: Say, bench: Bench, places: list[str]) -> list[tuple[set[str], int | None]]:
-    """Threads and descriptors after each of so many lives of a ledger."""
+    """Threads and descriptors after each life of a ledger; every second one is in an event loop."""
 
-    async def live(place: str) -> None:
-        async with bench.open(place) as ledger:
-            await ledger.arecord(**event(1))
-            async for _ in ledger.tail(after=0, timeout=5):
-                break
-
-    seen: list[tuple[set[str], int | None]] = []
-    for place in places:
+    def live(place: str) -> None:
         with bench.open(place) as ledger:
             ledger.record(**event(1))
             ledger.record(**event(2), wait=False)
@@ -294,7 +287,16 @@ def open_and_close(say: Say, bench: Bench, places: list[str]) -> list[tuple[set[
             with ledger.tail(after=0, timeout=5) as tail:
                 next(iter(tail))
             ledger.view("timeline", "run-1")
-        asyncio.run(live(place))
+
+    async def alive(place: str) -> None:
+        async with bench.open(place) as ledger:
+            await ledger.arecord(**event(1))
+            async for _ in ledger.tail(after=0, timeout=5):
+                break
+
+    seen: list[tuple[set[str], int | None]] = []
+    for number, place in enumerate(places):
+        asyncio.run(alive(place)) if number % 2 else live(place)
         gc.collect()
         seen.append(({thread.name for thread in threading.enumerate()}, _descriptors()))
     return seen
@@ -302,10 +304,10 @@ def open_and_close(say: Say, bench: Bench, places: list[str]) -> list[tuple[set[
 
 @check(10)
 def many_openings_and_closings_leave_no_threads_and_no_descriptors(bench: Bench) -> None:
-    places = [bench.place() for _ in range(3 + bench.rounds(20))]
+    places = [bench.place() for _ in range(4 + bench.rounds(20))]
     with bench.workers(1) as (worker,):
         seen = worker.run(open_and_close, bench, places)
-    (threads, descriptors), (threads_last, descriptors_last) = seen[2], seen[-1]
+    (threads, descriptors), (threads_last, descriptors_last) = seen[3], seen[-1]
     expect_equal(sorted(threads_last), sorted(threads), "threads after many ledgers were closed")
     if descriptors is not None and descriptors_last is not None:
         expect(
