@@ -30,9 +30,13 @@ _HOME = {
     "FormatTooNew": "chatsnapshot.errors",
     "LimitExceeded": "chatsnapshot.errors",
     "MissingExtra": "chatsnapshot.errors",
+    "AG2ChatPersistence": "chatsnapshot.adapters.ag2.saving.persistence",
+    "PersistentChatMixin": "chatsnapshot.adapters.ag2.saving.mixin",
+    "StorageBackend": "chatsnapshot.adapters.ag2.saving.backend",
 }
 
 __all__ = [
+    "AG2ChatPersistence",
     "CommitUncertain",
     "Corrupt",
     "EventConflict",
@@ -48,9 +52,11 @@ __all__ = [
     "MissingExtra",
     "NotFound",
     "Pending",
+    "PersistentChatMixin",
     "ReadOnly",
     "SequenceConflict",
     "Source",
+    "StorageBackend",
     "StoreFull",
     "StorePoisoned",
     "StoreUnavailable",
@@ -58,6 +64,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from chatsnapshot.adapters.ag2.saving.backend import StorageBackend
+    from chatsnapshot.adapters.ag2.saving.mixin import PersistentChatMixin
+    from chatsnapshot.adapters.ag2.saving.persistence import AG2ChatPersistence
     from chatsnapshot.envelope import EventEnvelope, LedgerEntry, Source
     from chatsnapshot.errors import (
         CommitUncertain,

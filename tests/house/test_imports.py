@@ -13,6 +13,7 @@ import chatsnapshot
 
 # The public API. A name added here is a promise; a name removed here is a breaking change for the changelog.
 PUBLIC = [
+    "AG2ChatPersistence",  # saving AG2 chats is a first use, so its three names are reached without knowing a module
     "CommitUncertain",
     "Corrupt",
     "EventConflict",
@@ -28,9 +29,11 @@ PUBLIC = [
     "MissingExtra",
     "NotFound",
     "Pending",
+    "PersistentChatMixin",
     "ReadOnly",
     "SequenceConflict",
     "Source",
+    "StorageBackend",
     "StoreFull",
     "StorePoisoned",
     "StoreUnavailable",

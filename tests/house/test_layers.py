@@ -53,7 +53,7 @@ FLOORS = {
 BESIDE = "testing"
 BESIDE_REACHES = 6
 NAMES_ONLY = "chatsnapshot"  # chatsnapshot/__init__.py gives names lazily; test_imports.py holds it to that
-NAMES_FLOOR = 4
+NAMES_FLOOR = 6  # the names of saving AG2 chats live among the adapters
 
 
 def test_every_module_has_a_floor(sources: dict[str, Path]) -> None:
@@ -95,7 +95,7 @@ def test_modules_do_not_import_each_other_in_a_circle(sources: dict[str, Path]) 
         ("def f():\n    from chatsnapshot.projections import base", "an import inside a function"),
         ("import importlib\nimportlib.import_module('chatsnapshot.server.app')", "an import by name"),
         ("from chatsnapshot.testing import conformance", "the suite beside"),
-        ("import chatsnapshot", "the public names, which reach floor 4"),
+        ("import chatsnapshot", "the public names, which reach floor 6"),
     ],
 )
 def test_an_upward_import_is_found(line: str, why: str, sources: dict[str, Path]) -> None:

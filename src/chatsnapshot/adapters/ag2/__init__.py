@@ -1,4 +1,5 @@
-"""AG2: ``AG2Recorder`` for AG2 1.x agents, ``map_event`` and ``normalize`` for a loop of your own.
+"""AG2: ``AG2Recorder`` for AG2 1.x agents, ``map_event`` and ``normalize`` for a loop of your own,
+``AG2ChatPersistence`` to save conversations of either line and restore them.
 
 Importing this package imports neither ``ag2`` nor ``autogen``: events are known by their shape.
 """
@@ -8,13 +9,28 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["AG2Recorder", "map_event", "normalize"]
+__all__ = [
+    "AG2ChatPersistence",
+    "AG2Recorder",
+    "PersistentChatMixin",
+    "StorageBackend",
+    "map_event",
+    "normalize",
+]
 
-_HOME = {"AG2Recorder": "recorder", "map_event": "events", "normalize": "events"}
+_HOME = {
+    "AG2ChatPersistence": "saving",
+    "AG2Recorder": "recorder",
+    "PersistentChatMixin": "saving",
+    "StorageBackend": "saving",
+    "map_event": "events",
+    "normalize": "events",
+}
 
 if TYPE_CHECKING:
     from chatsnapshot.adapters.ag2.events import map_event, normalize
     from chatsnapshot.adapters.ag2.recorder import AG2Recorder
+    from chatsnapshot.adapters.ag2.saving import AG2ChatPersistence, PersistentChatMixin, StorageBackend
 
 
 def __getattr__(name: str) -> Any:
