@@ -30,6 +30,7 @@ SECTIONS = {
     "Check": {
         "verify": (_HOME + "verify", "Check that nothing was changed, lost or reordered."),
         "stats": (_HOME + "stats", "Count events and bytes, by correlation and type."),
+        "scan": (_HOME + "scan", "Look for secrets in what is recorded."),
     },
     "Keep": {
         "doctor": (_HOME + "doctor", "Examine settings, file system, permissions, clock, space and files."),
