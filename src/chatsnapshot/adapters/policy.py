@@ -22,6 +22,7 @@ import msgspec
 from chatsnapshot.clock import time_text, uuid7, uuid_text
 from chatsnapshot.errors import EventConflict, InvalidEvent, LedgerClosed, LimitExceeded, ReadOnly
 from chatsnapshot.limits import MIB
+from chatsnapshot.redaction import redactor_of
 
 __all__ = ["Event", "RecordsEvents", "SafeRecorder", "new_event"]
 
@@ -87,8 +88,11 @@ class SafeRecorder:
         kept_events_max: int = 10_000,
         kept_bytes_max: int = 64 * MIB,
         retry_seconds_min: float = _RETRY_SECONDS_MIN,
+        redact: object = None,
     ) -> None:
         self.ledger = ledger
+        self.redactor = redactor_of(redact)
+        """What every event passes before the ledger's own redaction; goes with the event, also into a second try."""
         self.adapter = adapter
         self.wait_seconds_max = wait_seconds_max
         self.kept_events_max = kept_events_max
@@ -123,6 +127,7 @@ class SafeRecorder:
 
         Only the caller's own cancellation passes through: the events are recorded all the same.
         """
+        events = self._with_redactor(events)
         if self._queued_behind(events):
             return
         try:
@@ -143,6 +148,7 @@ class SafeRecorder:
 
     def record(self, *events: Event) -> None:
         """As :meth:`arecord`, for plain code."""
+        events = self._with_redactor(events)
         if self._queued_behind(events):
             return
         ended: list[Exception | None] = []
@@ -171,6 +177,7 @@ class SafeRecorder:
 
     def hand_over(self, *events: Event) -> None:
         """Leave the events to the retrying thread: for places where nothing may wait."""
+        events = self._with_redactor(events)
         self._follow_fork()
         with self._changed:
             self._keep(events)
@@ -191,6 +198,11 @@ class SafeRecorder:
 
     def _too_long(self) -> TimeoutError:
         return TimeoutError(f"the ledger took over {self.wait_seconds_max:g} s")
+
+    def _with_redactor(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
+        if self.redactor is None:
+            return events
+        return tuple({**event, "redact": self.redactor} for event in events)
 
     def _is_well(self) -> bool:
         return not self._kept and self._gap is None and self._closing is None
@@ -257,7 +269,8 @@ class SafeRecorder:
         if self._gap is None:
             payload = {"adapter": self.adapter, "events": 0, "bytes": 0, "from": moment, "to": moment}
             payload |= {"reason": reason, "correlations": []}
-            self._gap = new_event("ledger.gap", payload, correlation_id="ledger")
+            gap = new_event("ledger.gap", payload, correlation_id="ledger")
+            (self._gap,) = self._with_redactor((gap,))
         gap = self._gap["payload"]
         gap["events"] += 1
         gap["bytes"] += size

@@ -23,6 +23,7 @@ __all__ = ["At", "Place", "Walk"]
 At = tuple[str | int, ...]
 """Keys and list positions that lead to a place."""
 
+_PAYLOAD: At = ("payload",)
 TEXT_CHARS_LEAST = 6
 """Shorter texts hold nothing that a pattern finds."""
 
@@ -82,8 +83,8 @@ class Walk:
         begin = self.rules.begin()
         action = self.rules.action(begin)
         if action in ("mask", "hash"):  # a rule for all of the payload
-            return {"value": self._act(action, tree, ())}
-        self._stack.append(_Task(top, 0, None, begin, action == "keep", ()))
+            return {"value": self._act(action, tree, _PAYLOAD)}
+        self._stack.append(_Task(top, 0, None, begin, action == "keep", _PAYLOAD))
         while self._stack:
             self._visit(self._stack.pop())
         for finish in reversed(self._finishers):  # what is inside was begun later and is finished first

@@ -39,6 +39,9 @@ class AG2Recorder:
     the tool call. ``cause`` is the event (id, entry or envelope) that leads to the first event of a run
     that is no child.
 
+    ``redact`` is what every event passes first: the built-in patterns unless something else is given
+    (``None``: nothing).
+
     The agents never notice: a ledger that fails, hangs or is closed changes nothing for them. :attr:`safe`
     counts what could not be recorded; ``safe.flush()`` waits for what is kept for a second try.
     """
@@ -50,13 +53,14 @@ class AG2Recorder:
         correlation_id: object = None,
         cause: Any = None,
         wait_seconds_max: float = 5.0,
+        redact: Any = "secrets",
     ) -> None:
         self.ledger = ledger
         self.correlation_id = None if correlation_id is None else header_text(correlation_id)
         self.cause = (
             None if cause is None else uuid_text(uuid_bytes(getattr(cause, "event_id", cause), "cause"))
         )
-        self.safe = SafeRecorder(ledger, adapter="ag2", wait_seconds_max=wait_seconds_max)
+        self.safe = SafeRecorder(ledger, adapter="ag2", wait_seconds_max=wait_seconds_max, redact=redact)
         self._ended: OrderedDict[str, str] = OrderedDict()
 
     def middleware(self, event: Any, context: Any) -> Any:
