@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,8 @@ from chatsnapshot.events.fitting import Misfit
 from chatsnapshot.events.registry import Schemas, schemas_of
 
 __all__ = ["MODES", "Validator"]
+
+_log = logging.getLogger("chatsnapshot.schemas")
 
 MODES = ("off", "warn", "strict")
 
@@ -29,7 +32,10 @@ class Validator:
             )
         self.mode = mode
         self.schemas: Schemas = Schemas() if schemas is None else schemas_of(schemas)
-        """The schemas in use; the catalogue is loaded with the first payload."""
+        """The schemas in use."""
+        if mode != "off":
+            # Now, not at the first payload: an import that Ctrl-C interrupts can hold up other threads for ever.
+            self.schemas.complete()
         self.invalid: dict[str, int] = {}
         """Number of payloads by event type that did not fit their schema."""
         self._accepts: dict[Any, Callable[[bytes], object]] = self.schemas.accepts
@@ -66,9 +72,7 @@ class Validator:
             seen = self.invalid.get(event_type, 0)
             self.invalid[event_type] = seen + 1
         if not seen:
-            import logging
-
-            logging.getLogger("chatsnapshot.schemas").warning(
+            _log.warning(
                 "%s at %s: %s; it is recorded unchanged, and further ones of this type are only counted",
                 what, misfit.path, misfit.reason,
             )  # fmt: skip
