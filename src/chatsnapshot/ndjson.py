@@ -142,7 +142,7 @@ def _why_not(data: bytes, error: Exception) -> str:
     except RecursionError:
         return "nested too deeply"
     except json.JSONDecodeError as wrong:
-        return f"not JSON: {wrong.msg} at column {wrong.colno}"
+        return f"not JSON: {wrong.msg.removesuffix(' starting at')} at column {wrong.colno}"
     except ValueError as wrong:
         return f"not JSON: {wrong}"
     if isinstance(error, RecursionError):

@@ -15,6 +15,7 @@ _HOME = "chatsnapshot.cli.commands."
 SECTIONS = {
     "Record": {
         "record": (_HOME + "record", "Record one event."),
+        "ingest": (_HOME + "ingest", "Record lines of JSON, each once, from files or standard input."),
         "evaluate": (_HOME + "evaluate", "Say how well a run or an event did."),
         "end": (_HOME + "end", "Close a run whose process died."),
         "demo": (_HOME + "demo", "Record a small multi-agent run, with a crash in it, and show it."),
