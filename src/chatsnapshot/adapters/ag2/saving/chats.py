@@ -16,6 +16,7 @@ from chatsnapshot.errors import Corrupt, NotFound, SequenceConflict
 from chatsnapshot.fields import correlation_text
 from chatsnapshot.ledger import Ledger
 from chatsnapshot.redaction import redactor_of
+from chatsnapshot.stores.open import locate
 
 __all__ = ["Chats", "Conversation"]
 
@@ -119,6 +120,10 @@ class Chats:
                 deleted = entry.position
             if position is None or entry.position <= position:
                 self._take(kept, entry)
+        if locate(ledger.url).kind == "jsonl":
+            # Whose a damaged line was is unknown, so one behind the last save may have been a save of this chat.
+            for _ in ledger.read(event_type=[SAVED, DELETED], after=kept.position, until=position):
+                pass
         if position is not None and position < deleted:
             return None
         if kept.broken is not None:

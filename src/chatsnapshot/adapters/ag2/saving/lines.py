@@ -69,6 +69,8 @@ def runtime_of(agents: Iterable[Any]) -> str:
 def describe(agent: Any) -> dict[str, Any]:
     """Name, class, description and model names: nothing else of an agent is stored."""
     description = getattr(agent, "description", None)
+    if description == getattr(agent, "system_message", None):
+        description = None  # AG2 puts the instructions there when no description was given
     return {
         "name": agent.name,
         "class": type_name(agent),

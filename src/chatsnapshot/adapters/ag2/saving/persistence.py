@@ -150,7 +150,7 @@ class AG2ChatPersistence:
         results: Any = None,
         transcript: bool = False,
     ) -> Any:
-        """Give fresh classic agents the talk of their namesakes; gives a ``RestoredChat``, of a manager ``RestoredGroup``.
+        """Give fresh classic agents the talk of their namesakes; gives a ``RestoredChat``, of groups ``RestoredGroup``.
 
         ``chat_id`` is a chat or a ``SavedChat``. ``rename`` maps saved names to those of the agents. ``results`` are
         results of tool calls that the talk was stopped in: a mapping from call id, a ledger, or a pair of ledger and

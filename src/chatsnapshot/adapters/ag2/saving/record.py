@@ -11,7 +11,7 @@ import msgspec
 
 from chatsnapshot.adapters.ag2.saving.checking import checked_payload
 from chatsnapshot.envelope import LedgerEntry
-from chatsnapshot.errors import Corrupt, FormatTooNew, NotFound
+from chatsnapshot.errors import Corrupt, FormatTooNew
 
 __all__ = ["DELETED", "FORMAT", "SAVED", "Chat", "Content", "Key", "Listed", "digest_of", "main_key"]
 
@@ -71,7 +71,10 @@ class Chat:
     lists: dict[Key, list[Listed]] = field(default_factory=dict)
 
     def apply(self, entry: LedgerEntry) -> None:
-        """Take in the next entry of this chat; raises :class:`Corrupt` or :class:`NotFound` with its position."""
+        """Take in the next entry of this chat.
+
+        Raises :class:`Corrupt` with the position, :class:`NotFound` for an erased one, :class:`FormatTooNew`.
+        """
         if entry.event_type == DELETED:
             self._clear()
             return
@@ -122,9 +125,10 @@ class Chat:
             self._clear()
             return
         if self.entry is None or self.entry.event_id != base["event_id"]:
-            raise NotFound(
-                f"the save at position {entry.position} stands on save {base['event_id']}, which is not there or was "
-                "erased; load a later save that stands alone"
+            raise Corrupt(
+                f"the save at position {entry.position} stands on the one that was at position {base['position']}, which "
+                "is damaged or not there, so nothing was restored; run: chatsnapshot verify",
+                position=base["position"],
             )
         if self.entry.leaf.hex() != base["leaf"]:
             raise Corrupt(
@@ -181,7 +185,11 @@ class Chat:
             "runtime": content.runtime,
             "base": None
             if before.entry is None
-            else {"event_id": before.entry.event_id, "leaf": before.entry.leaf.hex()},
+            else {
+                "event_id": before.entry.event_id,
+                "position": before.entry.position,
+                "leaf": before.entry.leaf.hex(),
+            },
             "messages": _count(content.lists),
             "new": new,
             "lists": lists,
