@@ -19,8 +19,8 @@ import pytest
 
 import chatsnapshot
 from chatsnapshot import Ledger
-from chatsnapshot.ledger import Opening
 from chatsnapshot.limits import DEFAULTS, Limits
+from chatsnapshot.policies import Opening
 from chatsnapshot.stores import sqlite_schema
 from chatsnapshot.stores.base import Store
 from chatsnapshot.stores.jsonl import JsonlStore
@@ -90,8 +90,7 @@ def journaled(
             store = JsonlStore(location.url, location.path, files=files, **options)
         else:
             store = open_store(location, **options)
-        opening = Opening(location, True, False, durability, None, limits, time.time_ns, os.urandom)
-        ledger = Ledger(opening, store)
+        ledger = Ledger(Opening(location=location, source=None, **options), store)
         try:
             yield ledger, journal
         finally:
