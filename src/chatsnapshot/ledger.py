@@ -77,7 +77,7 @@ class Ledger:
             opening.source,
             self._stored_blob,
             self.redactor,
-            None if opening.validation == "off" else self.validator.check,
+            None if opening.read_only else self.validator.ready(),
         )
         self._bell = Bell()
         self._closed = False

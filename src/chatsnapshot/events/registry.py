@@ -205,12 +205,7 @@ class Schemas:
         """Every schema that there is by type and version, in that order; made at first use."""
         if self._complete is None:
             found = dict(_catalogue())
-            if self._plugins:
-                offered = _offered()
-                found.update(offered._own)
-                for (event_type, version), step in offered._upcasters.steps.items():
-                    if (event_type, version) not in self._upcasters.steps:
-                        self._upcasters.add(event_type, version, step)
+            found.update(self._plugged())
             found.update(self._own)
             found = {key: found[key] for key in sorted(found)}
             for (event_type, version), one in found.items():
@@ -224,6 +219,16 @@ class Schemas:
             self._versions = versions
             self._complete = found
         return self._complete
+
+    def _plugged(self) -> dict[tuple[str, int], Registered]:
+        """What other packages offer; their upcasters stand beneath one's own."""
+        if not self._plugins:
+            return {}
+        offered = _offered()
+        for (event_type, version), step in offered._upcasters.steps.items():
+            if (event_type, version) not in self._upcasters.steps:
+                self._upcasters.add(event_type, version, step)
+        return offered._own
 
     def _accept(self, one: Registered) -> Accept:
         """What makes the check of a schema at its first payload, and then stands aside."""
@@ -278,7 +283,7 @@ class Schemas:
     @property
     def upcast_types(self) -> set[str]:
         """Event types whose payloads have any upcaster."""
-        self.complete()
+        self._plugged()
         return self._upcasters.types
 
     def upcast(

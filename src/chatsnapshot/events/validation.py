@@ -33,13 +33,20 @@ class Validator:
         self.mode = mode
         self.schemas: Schemas = Schemas() if schemas is None else schemas_of(schemas)
         """The schemas in use."""
-        if mode != "off":
-            # Now, not at the first payload: an import that Ctrl-C interrupts can hold up other threads for ever.
-            self.schemas.complete()
         self.invalid: dict[str, int] = {}
         """Number of payloads by event type that did not fit their schema."""
         self._accepts: dict[Any, Callable[[bytes], object]] = self.schemas.accepts
         self._lock = threading.Lock()
+
+    def ready(self) -> Callable[[str, int | None, bytes], None] | None:
+        """Load the schemas and give :meth:`check`, or ``None`` when payloads are not looked at.
+
+        Now, not at the first payload: an import that Ctrl-C interrupts can hold up other threads for ever.
+        """
+        if self.mode == "off":
+            return None
+        self.schemas.complete()
+        return self.check
 
     def check(self, event_type: str, version: int | None, payload_json: bytes) -> None:
         """Look at one payload as it will be stored; ``version`` is ``None`` for 1.
