@@ -18,7 +18,7 @@ VALUE_CHARS_MAX = 4_096
 _QUOTE = r"\\{0,15}[\"']"
 _NAME = r"[A-Za-z_$][\w.$-]{1,79}"
 _ASSIGNED = re.compile(
-    rf"(?<![\w.$-])(?:-{{1,2}})?(?P<name>{_NAME})(?P<close>{_QUOTE})?"
+    rf"(?<![\w.$-])(?:-{{1,2}})?(?P<name>{_NAME})(?P<close>{_QUOTE})?\]?"
     rf"(?P<sep>[ \t]{{0,4}}(?:=>|:=|[:=])(?:[ \t]|\\[nt]){{0,4}})"
     rf"(?P<open>[fbru]?{_QUOTE})?",
     re.ASCII,
@@ -32,6 +32,20 @@ _SAID = re.compile(
     r"(?<![a-z])(?:password|passwd|passphrase|passcode|passwort|api[ _-]?key|access token|secret)"
     r"[ \t]{1,3}(?:is|was|:|lautet)[ \t]{1,3}(?P<open>\\{0,7}[\"'`])?(?P<value>[^\s\"'`\\]{4,256})",
     re.IGNORECASE,
+)
+_BARE = re.compile(
+    r"(?<![a-z])(?:password|passwd|passwort)[ \t]{1,3}(?P<value>[^\s\"'`\\<>(){}\[\]=:,;]{7,128})",
+    re.IGNORECASE,
+)
+_PAIRS = (
+    re.compile(
+        r"\bdefine\([ \t]{0,4}[\"'](?P<name>\w{2,64})[\"'][ \t]{0,4},[ \t]{0,4}[\"'](?P<value>[^\"'\r\n]{1,512})[\"']"
+    ),
+    re.compile(
+        r"\b(?:key|name)=\"(?P<name>[\w.-]{2,64})\"[ \t]{1,4}value=\"(?P<value>[^\"\r\n]{1,512})\"",
+        re.IGNORECASE,
+    ),
+    re.compile(r"\bENV[ \t]{1,4}(?P<name>\w{2,64})[ \t]{1,4}(?P<value>[^\s\"'=]{1,512})"),
 )
 _COMMANDS = (
     re.compile(
@@ -79,6 +93,15 @@ def assignments(text: str) -> Iterator[Hit]:
         value = option["value"]
         if meaning is not None and (plausible(value) if meaning.any_value else looks_random(value)):
             yield option.start("value"), option.end("value"), meaning.kind
+    for bare in _BARE.finditer(text):
+        value = bare["value"].rstrip(".!?")
+        if plausible(value) and _is_strong(value):
+            yield bare.start("value"), bare.start("value") + len(value), "password"
+    for pairs in _PAIRS:
+        for pair in pairs.finditer(text):
+            meaning = named(pair["name"])
+            if meaning is not None and _counts(pair["value"], meaning):
+                yield pair.start("value"), pair.end("value"), meaning.kind
     if "</" in text:
         for element in _ELEMENT.finditer(text):
             meaning = named(element["name"])
@@ -94,6 +117,12 @@ def assignments(text: str) -> Iterator[Hit]:
         for used in command.finditer(text):
             if not placeholder(used["value"]):
                 yield used.start("value"), used.end("value"), "password"
+
+
+def _is_strong(value: str) -> bool:
+    """Whether a word has a digit, and a capital or a symbol inside: few words of prose do."""
+    digit = any("0" <= char <= "9" for char in value)
+    return digit and any(char.isupper() or char in "!#$%^&*+~?@" for char in value)
 
 
 def _counts(value: str, meaning: Named) -> bool:
