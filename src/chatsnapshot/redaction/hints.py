@@ -1,4 +1,4 @@
-"""The look before the look: tells in about a microsecond that a small payload holds nothing to take out."""
+"""The look before the look: tells in microseconds that a payload holds nothing to take out."""
 
 from __future__ import annotations
 
