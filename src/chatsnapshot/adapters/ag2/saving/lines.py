@@ -113,6 +113,7 @@ def _models(agent: Any) -> list[str]:
 
 
 def _part(config: Any, name: str) -> Any:
-    if isinstance(config, Mapping):
-        return config.get(name)
-    return getattr(config, name, None)
+    try:
+        return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
+    except Exception:  # a property of somebody's own configuration
+        return None

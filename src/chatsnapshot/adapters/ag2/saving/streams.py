@@ -35,7 +35,6 @@ class RestoredStream:
         self.open_calls: list[OpenCall] = []
         self._calls: list[Any] = []
         self._results: Results | None = None
-        self._waits = False
 
     async def prepare(self, results: Results) -> None:
         """Make the stream and answer open tool calls from the record, where all results of the batch are there."""
@@ -54,7 +53,6 @@ class RestoredStream:
         ]
         if self._calls and not self.open_calls:
             self.events = [*_cut(self.events, self._calls), self._answers(self._calls)]
-            self._waits = True
         await self.stream.history.replace(self.events)
 
     async def ask(self, *messages: Any, **options: Any) -> Any:
@@ -86,7 +84,7 @@ class RestoredStream:
             known = [call for call in self._calls if call.id not in missing]
             rest = [call for call in self._calls if call.id in missing]
             return [*before, *([self._answers(known)] if known else []), events.ToolCallsEvent(rest)]
-        last = next((event for event in reversed(self.events)), None)
+        last = self.events[-1] if self.events else None
         if not isinstance(last, (events.ToolResultsEvent, events.ModelRequest)):
             raise InvalidEvent(f"the last turn of {self.agent.name!r} had ended; go on with ask()")
         return list(self.events)
