@@ -12,7 +12,15 @@ from chatsnapshot.adapters.ag2.saving.record import main_key
 from chatsnapshot.adapters.ag2.saving.saved import SavedChat
 from chatsnapshot.errors import InvalidEvent
 
-__all__ = ["RestoredGroup", "facts_of_pattern", "is_pattern", "manager_of", "members_of", "restore_group"]
+__all__ = [
+    "RestoredGroup",
+    "facts_of_pattern",
+    "is_pattern",
+    "manager_of",
+    "members_of",
+    "restore_group",
+    "with_authors",
+]
 
 Message = dict[str, Any]
 _EXECUTOR = "_Group_Tool_Executor"
@@ -57,6 +65,22 @@ def facts_of_pattern(pattern: Any, messages: list[Message], last_speaker: Any) -
         "members": [agent.name for agent in members_of(pattern)],
         "last_speaker": speaker or _last_speaker(messages, [agent.name for agent in pattern.agents]),
     }
+
+
+def with_authors(messages: list[Message], manager: Any) -> list[Message]:
+    """The talk with the authors of tool calls: an agent's own list does not name it, the group's does."""
+    named_calls = {
+        call.get("id"): message["name"]
+        for message in getattr(getattr(manager, "groupchat", None), "messages", ())
+        for call in message.get("tool_calls") or ()
+        if message.get("name")
+    }
+    out = []
+    for message in messages:
+        calls = message.get("tool_calls") or ()
+        author = named_calls.get(calls[0].get("id")) if calls and not message.get("name") else None
+        out.append({**message, "name": author} if author else message)
+    return out
 
 
 class RestoredGroup:
@@ -130,7 +154,11 @@ def restore_group(
     boss = manager if manager is not None else getattr(group, "groupchat", None) and group
     agents = named([*members, *([boss] if boss is not None else [])])
     names = renamed(saved.chat, list(agents), _with_manager(saved, boss, rename))
-    key = main_key({key: held for key, held in saved.chat.lists.items() if key.kind in ("group", "talk")})
+    lists = saved.chat.lists
+    # The group's own list names every author; the caller's may be what one of the agents sees.
+    key = main_key({key: lists[key] for key in lists if key.kind == "group"}) or main_key(
+        {key: lists[key] for key in lists if key.kind == "talk"}
+    )
     if key is None:
         raise InvalidEvent(
             f"chat {saved.chat_id!r} holds no group chat; restore it with restore_conversation"

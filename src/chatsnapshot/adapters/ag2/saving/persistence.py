@@ -255,6 +255,12 @@ class AG2ChatPersistence:
     ) -> None:
         self.close()
 
+    def __copy__(self) -> AG2ChatPersistence:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> AG2ChatPersistence:
+        return self  # a copied agent saves in the same place
+
     # --- shared ---
 
     def save_if_new(
