@@ -244,6 +244,18 @@ def test_an_open_call_in_a_pattern_is_answered_from_the_record(
     assert (answer["tool_call_id"], answer["content"]) == ("call-9", "routed")
 
 
+def test_a_tool_call_that_an_agents_own_list_does_not_name_gets_its_author_back(
+    models: Models, say: Say, persistence: AG2ChatPersistence
+) -> None:
+    first = Desk(models({"triage": [say("route", topic="x")], "specialist": ["all done"]}))
+    initiate_group_chat(first.pattern, messages="help me", max_rounds=6)
+    own = first.triage._oai_messages[first.triage._group_manager]
+    assert [one.get("name") for one in own if one.get("tool_calls")] == [None]
+    persistence.save_groupchat("desk-1", first.pattern, messages=own)
+    restored = persistence.restore_groupchat("desk-1", Desk(models({})).pattern)
+    assert [one["name"] for one in restored.messages if one.get("tool_calls")] == ["triage"]
+
+
 def test_a_group_of_other_names_is_refused_and_can_be_mapped(
     models: Models, persistence: AG2ChatPersistence
 ) -> None:

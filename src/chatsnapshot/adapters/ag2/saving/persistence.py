@@ -91,9 +91,8 @@ class AG2ChatPersistence:
         boss = groups.manager_of(group, manager)
         _needs_classic(line_of(members), "asave_conversation")
         if groups.is_pattern(group):
-            talk = classic.talk_of(
-                messages if messages is not None else getattr(boss, "groupchat", None) or []
-            )
+            given = messages if messages is not None else getattr(boss, "groupchat", None) or []
+            talk = groups.with_authors(classic.talk_of(given), boss)
             speaker = last_speaker if last_speaker is not None else getattr(boss, "_last_speaker", None)
             facts = groups.facts_of_pattern(group, talk, speaker)
             variables = context_variables if context_variables is not None else group.context_variables
