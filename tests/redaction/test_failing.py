@@ -120,6 +120,14 @@ def test_it_is_logged_once_and_counted_each_time(caplog):
     assert len([one for one in caplog.records if one.name == "chatsnapshot.redaction"]) == 1
 
 
+def test_each_ledger_counts_its_own_failures():
+    with (
+        chatsnapshot.open("memory:", redact="secrets") as one,
+        chatsnapshot.open("memory:", redact="secrets") as two,
+    ):
+        assert one.redactor is not two.redactor
+
+
 def test_an_interrupt_passes_through():
     def interrupted(event):
         raise KeyboardInterrupt

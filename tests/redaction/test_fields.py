@@ -181,6 +181,24 @@ def test_escapes_of_foreign_json_hide_nothing(secrets):
     assert b"pw12" not in out.payload_json
 
 
+def test_a_key_that_foreign_json_names_twice_hides_nothing(secrets):
+    hidden = b'{"password":"hunter2","password":"","n":1}'
+    out = secrets.apply("a.b", "c", hidden, (), None, SOURCE, DEFAULTS)
+    assert out.payload_json == b'{"password":"","n":1}'
+
+
+def test_a_payload_that_marks_make_too_large_becomes_a_blob(secrets):
+    limits = Limits(payload_bytes_max=1_000)
+    out, found = stored({"password": ["a1"] * 150}, secrets, limits)
+    assert b"$blob" in out.payload_json and found == {"password": ["[redacted:password]"] * 150}
+
+
+def test_a_source_name_that_a_mark_makes_too_long_goes_as_a_whole(secrets):
+    source = '{"name":"%s pwd=a1b2","origin":"agent","runtime":"none"}' % ("x" * 245)  # noqa: UP031
+    out = secrets.apply("a.b", "c", b"{}", (), None, source, DEFAULTS)
+    assert msgspec.json.decode(out.source_json)["name"] == "[redacted:name]"
+
+
 def test_a_clean_payload_passes_as_the_same_bytes(secrets):
     json = b'{"a" : 1.0, "b":[ ]}'
     assert secrets.apply("a.b", "c", json, (), None, SOURCE, DEFAULTS).payload_json is json

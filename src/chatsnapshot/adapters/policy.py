@@ -8,7 +8,6 @@ as ``ledger.gap`` when the store takes events again (DESIGN promise 9).
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import os
 import threading
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from chatsnapshot.adapters.patience import Writer
 from chatsnapshot.clock import time_text, uuid7, uuid_text
 from chatsnapshot.errors import EventConflict, InvalidEvent, LedgerClosed, LimitExceeded, ReadOnly
 from chatsnapshot.limits import MIB
@@ -37,6 +37,8 @@ _BATCH_EVENTS = 500
 _RETRY_SECONDS_MIN = 0.05
 _RETRY_SECONDS_MAX = 30.0
 _NAMED_CORRELATIONS_MAX = 20
+_HOLD_UP_SECONDS_MAX = 0.01
+_HURRIED_SECONDS = 1.0
 
 
 class RecordsEvents(Protocol):
@@ -91,7 +93,7 @@ class SafeRecorder:
         redact: object = None,
     ) -> None:
         self.ledger = ledger
-        self.redactor = redactor_of(redact)
+        self.redactor = redactor_of(redact, "withhold")
         """What every event passes before the ledger's own redaction; goes with the event, also into a second try."""
         self.adapter = adapter
         self.wait_seconds_max = wait_seconds_max
@@ -101,12 +103,16 @@ class SafeRecorder:
         """Events that were given up."""
         self.failures = 0
         """Recordings that failed or took too long, and mistakes of the adapter itself."""
+        self.runs_open = 0
+        """Runs that are going on; with more than one, what they record together becomes one commit."""
+        self._hurried_until = 0.0
         self._retry_seconds_min = retry_seconds_min
         self._logged: set[str] = set()
         self._reset()
 
     def _reset(self) -> None:
         self._pid = os.getpid()
+        self._writer = Writer()
         self._changed = threading.Condition()
         self._kept: deque[tuple[Event, int]] = deque()
         self._kept_bytes = 0
@@ -131,19 +137,35 @@ class SafeRecorder:
         if self._queued_behind(events):
             return
         try:
-            task = asyncio.ensure_future(self.ledger.arecord_many(events))
+            if self.runs_open < 2 and time.monotonic() >= self._hurried_until:
+                await self._wait_briefly(events)
+            else:
+                await self._until(events, asyncio.ensure_future(self.ledger.arecord_many(events)))
         except Exception as error:
             self._failed(events, error)
-            return
+
+    async def _wait_briefly(self, events: Sequence[Event]) -> None:
+        """Hold up the loop for a write that takes a moment: asking the loop to come back costs more than that.
+
+        After a write that took longer the loop is left free for a while.
+        """
+        attempt = self._writer.start(self.ledger.record_many, events)
+        if not attempt.wait(min(_HOLD_UP_SECONDS_MAX, self.wait_seconds_max)):
+            self._hurried_until = time.monotonic() + _HURRIED_SECONDS
+            await self._until(events, attempt.future(asyncio.get_running_loop()))
+        elif attempt.error is not None:
+            self._failed(events, attempt.error)
+
+    async def _until(self, events: Sequence[Event], recording: asyncio.Future[Any]) -> None:
         try:
-            done, _ = await asyncio.wait((task,), timeout=self.wait_seconds_max)
+            done, _ = await asyncio.wait((recording,), timeout=self.wait_seconds_max)
         except BaseException:
-            task.add_done_callback(lambda ended: self._settle(events, ended))
+            recording.add_done_callback(lambda ended: self._settle(events, ended))
             raise
         if done:
-            self._settle(events, task)
+            self._settle(events, recording)
         else:
-            task.add_done_callback(_look_at)
+            recording.add_done_callback(_look_at)
             self._failed(events, self._too_long())
 
     def record(self, *events: Event) -> None:
@@ -151,29 +173,15 @@ class SafeRecorder:
         events = self._with_redactor(events)
         if self._queued_behind(events):
             return
-        ended: list[Exception | None] = []
-
-        def attempt() -> None:
-            try:
-                self.ledger.record_many(events)
-            except Exception as error:
-                ended.append(error)
-            else:
-                ended.append(None)
-
-        # A store that hangs cannot be left, so another thread goes in.
-        inside = threading.Thread(
-            target=contextvars.copy_context().run, args=(attempt,), name="chatsnapshot-adapter", daemon=True
-        )
         try:
-            inside.start()
-        except RuntimeError:
-            attempt()  # no thread can be started, as at the end of the interpreter
-        else:
-            inside.join(self.wait_seconds_max)
-        error = ended[0] if ended else self._too_long()
-        if error is not None:
+            # A store that hangs cannot be left, so another thread goes in.
+            attempt = self._writer.start(self.ledger.record_many, events)
+        except Exception as error:
             self._failed(events, error)
+            return
+        failure = attempt.error if attempt.wait(self.wait_seconds_max) else self._too_long()
+        if failure is not None:
+            self._failed(events, failure)
 
     def hand_over(self, *events: Event) -> None:
         """Leave the events to the retrying thread: for places where nothing may wait."""

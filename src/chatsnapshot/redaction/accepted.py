@@ -64,12 +64,14 @@ class Chain:
         return parts
 
 
-def redactor_of(redact: object, errors: str = "withhold") -> Redacts | None:
+def redactor_of(redact: object, errors: str | None = None) -> Redacts | None:
     """The redactor that ``redact`` stands for; raises :class:`InvalidEvent` for what is none.
 
-    ``errors`` is for hooks and ``"secrets"``; a :class:`Redactor` has its own.
+    ``errors`` is for hooks and ``"secrets"``; a :class:`Redactor` has its own. Without it (for a single event) the
+    redactor that ``"secrets"`` stands for is shared, and failures withhold.
     """
-    check_errors(errors)
+    if errors is not None:
+        check_errors(errors)
     if redact is None or isinstance(redact, (Redactor, Chain)):
         return redact
     if isinstance(redact, (list, tuple)):
@@ -78,21 +80,21 @@ def redactor_of(redact: object, errors: str = "withhold") -> Redacts | None:
     return _single(redact, errors)
 
 
-def _single(redact: object, errors: str) -> Redactor:
+def _single(redact: object, errors: str | None) -> Redactor:
     if isinstance(redact, Redactor):
         return redact
     if isinstance(redact, str) and redact == "secrets":
-        return _secrets(errors)
+        return _shared() if errors is None else Redactor(errors=errors)
     if callable(redact) and not isinstance(redact, type):
         hook: Callable[..., object] = redact
-        return Redactor((), hooks=[hook], names=False, errors=errors)  # type: ignore[list-item]
+        return Redactor((), hooks=[hook], names=False, errors=errors or "withhold")  # type: ignore[list-item]
     raise InvalidEvent(
         f'redact is None, "secrets", a Redactor, a hook or a list of those, not {type(redact).__name__}',
         path="redact",
     )
 
 
-@lru_cache(4)
-def _secrets(errors: str) -> Redactor:
-    """The built-in patterns; made once, since adapters name them with every event."""
-    return Redactor(errors=errors)
+@lru_cache(1)
+def _shared() -> Redactor:
+    """The built-in patterns for single events; made once."""
+    return Redactor()

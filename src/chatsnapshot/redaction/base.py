@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import time
@@ -12,11 +13,12 @@ import msgspec
 
 from chatsnapshot.errors import InvalidEvent
 from chatsnapshot.jsonvalue import Blob, blob_digests
+from chatsnapshot.jsonvalue.blobs import JSON, blob_ref, digest_text, make_blob
 from chatsnapshot.limits import Limits
 from chatsnapshot.redaction.fields import harmless, redacted_attributes, redacted_source
 from chatsnapshot.redaction.hints import Hints, Look, check_hints
 from chatsnapshot.redaction.hooks import Hook, run_hooks
-from chatsnapshot.redaction.marks import KIND
+from chatsnapshot.redaction.marks import KIND, masked
 from chatsnapshot.redaction.patterns import SECRETS, Pattern
 from chatsnapshot.redaction.rules import Rules
 from chatsnapshot.redaction.text import Finder, compiled
@@ -158,19 +160,29 @@ class Redactor:
         if look or rules.payload or blobs:
             walk = self._walk(look, deadline, blobs, places)
             tree = walk.run(msgspec.json.decode(payload_json))
-            if walk.changed:
+            if walk.changed or (look and _says_twice(payload_json, tree)):
                 payload_json = msgspec.json.encode(tree)
                 blobs = _named(payload_json, walk.blobs)
+                if (
+                    len(payload_json) > limits.payload_bytes_max
+                ):  # marks can be longer than what they stand for
+                    payload_json, blobs = _as_blob(payload_json, blobs)
         header = (attributes_json or "") + source_json
         look = hints.look(header.encode())
         if look or rules:
             walk = self._walk(look, deadline, (), places)
             if attributes_json is not None:
                 attributes_json = redacted_attributes(attributes_json, walk, rules)
+                if (
+                    attributes_json is not None
+                    and len(attributes_json.encode()) > limits.attributes_bytes_max
+                ):
+                    raise ValueError("the marks make the attributes larger than attributes_bytes_max")
             action = rules.source_name
 
             def name(text: str) -> str:
-                return str(walk.field(text, "name", action, ("source", "name")))
+                out = str(walk.field(text, "name", action, ("source", "name")))
+                return out if len(out) <= limits.id_chars_max else masked("name")
 
             source_json = redacted_source(source_json, name)
         return Redacted(payload_json, blobs, attributes_json, source_json)
@@ -234,6 +246,31 @@ def _named(payload_json: bytes, blobs: Mapping[bytes, Blob]) -> tuple[Blob, ...]
     if not blobs:
         return ()
     return tuple(blobs[digest] for digest in blob_digests(payload_json) if digest in blobs)
+
+
+def _as_blob(payload_json: bytes, blobs: tuple[Blob, ...]) -> tuple[bytes, tuple[Blob, ...]]:
+    """The payload as one JSON blob, as ``jsonvalue.encode`` makes it of what is too large."""
+    whole = make_blob(payload_json, JSON)
+    ref = blob_ref(whole)
+    if blobs:
+        ref["holds"] = sorted(digest_text(blob.digest) for blob in blobs)
+    return msgspec.json.encode(ref), (*blobs, whole)
+
+
+def _says_twice(payload_json: bytes, tree: object) -> bool:
+    """Whether foreign JSON names a key twice: only the last one was looked at."""
+    if msgspec.json.encode(tree) == payload_json:
+        return False
+    twice = False
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal twice
+        made = dict(pairs)
+        twice = twice or len(made) != len(pairs)
+        return made
+
+    json.loads(payload_json, object_pairs_hook=members)
+    return twice
 
 
 def _class_name(error: BaseException) -> str:
