@@ -125,6 +125,7 @@ def test_a_hanging_ledger_holds_the_run_up_once_and_for_a_bounded_time() -> None
 
     ledger = Hanging()
     recorder = safe(ledger, wait_seconds_max=0.05)
+    recorder.runs_open = 2  # several runs share the loop
 
     async def run() -> None:
         for n in range(1, 21):
@@ -186,6 +187,7 @@ def test_a_cancelled_run_is_cancelled_and_its_event_is_recorded(failing: bool) -
         ledger = Slow()
         ledger.failing = failing
         recorder = safe(ledger)
+        recorder.runs_open = 2
         task = asyncio.ensure_future(recorder.arecord(event(1)))
         await ledger.started.wait()
         task.cancel()
@@ -206,6 +208,7 @@ def test_a_recording_that_fails_after_its_time_leaves_no_complaint(caplog: pytes
         ledger = Slow()
         ledger.failing = True
         recorder = safe(ledger, wait_seconds_max=0.01)
+        recorder.runs_open = 2
         await recorder.arecord(event(1))
         ledger.gate.set()
         await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from chatsnapshot.adapters.ag2.run import CURRENT, Parent, Run, root_of
 from chatsnapshot.adapters.ag2.turn import Turn
@@ -18,8 +18,13 @@ from chatsnapshot.adapters.policy import Event, SafeRecorder
 from chatsnapshot.clock import uuid_bytes, uuid_text
 from chatsnapshot.scope import current_frame
 
+if TYPE_CHECKING:
+    from chatsnapshot.adapters.ag2.hooking import Attached
+    from chatsnapshot.adapters.ag2.tee import Tee
+
 __all__ = ["AG2Recorder"]
 
+_HERE = "chatsnapshot.adapters.ag2"
 _AGENT_KEY = "__ag2_agent__"
 _ENDED_RUNS_MAX = 1_000
 _NAMED_RUNS_MAX = 10_000
@@ -57,9 +62,7 @@ class AG2Recorder:
     ) -> None:
         self.ledger = ledger
         self.correlation_id = None if correlation_id is None else header_text(correlation_id)
-        self.cause = (
-            None if cause is None else uuid_text(uuid_bytes(getattr(cause, "event_id", cause), "cause"))
-        )
+        self.cause = _event_id(cause)
         self.safe = SafeRecorder(ledger, adapter="ag2", wait_seconds_max=wait_seconds_max, redact=redact)
         self._ended: OrderedDict[str, str] = OrderedDict()
 
@@ -70,6 +73,47 @@ class AG2Recorder:
     def named(self, agent: str) -> Callable[[Any, Any], Any]:
         """As :attr:`middleware`, for ``autogen.beta``, where an agent does not tell its name."""
         return partial(self._turn, agent)
+
+    # --- the classic line (module autogen) ----------------------------------------------------------------
+
+    def watch(
+        self, call: Any, *, correlation_id: object = None, cause: Any = None, name: str | None = None
+    ) -> Any:
+        """Record what ``run``, ``run_iter``, ``run_group_chat``, ``sequential_run`` or one of their kin gives.
+
+        >>> for event in recorder.watch(user.run(assistant, message="Hello")).events: ...
+
+        Gives the very object back (an awaitable for an awaitable), which works as it did. The run is whole in
+        the record whether or not its events are read. Raises :class:`TypeError` for anything else.
+        """
+        return importlib.import_module(f"{_HERE}.watching").watch(
+            self, call, correlation_id=correlation_id, cause=_event_id(cause), name=name
+        )
+
+    def tee(self, *, correlation_id: object = None, cause: Any = None, name: str | None = None) -> Tee:
+        """Record ``initiate_chat``, ``initiate_chats``, ``initiate_group_chat`` and their like in a block.
+
+        >>> with recorder.tee() as chat:
+        ...     result = chat.returned(user.initiate_chat(assistant, message="Hello"))
+        """
+        made: Tee = importlib.import_module(f"{_HERE}.tee").Tee(
+            self, {"correlation_id": correlation_id, "cause": _event_id(cause), "name": name}
+        )
+        return made
+
+    def attach(
+        self, *agents: Any, correlation_id: object = None, cause: Any = None, name: str | None = None
+    ) -> Attached:
+        """Record what these agents send silently (``silent=True``), of which AG2 tells nothing.
+
+        Messages that a watched call or a tee records are not recorded twice. Ends with ``close()``, also as a
+        ``with`` block.
+        """
+        options = {"correlation_id": correlation_id, "cause": _event_id(cause), "name": name}
+        made: Attached = importlib.import_module(f"{_HERE}.hooking").Attached(self, agents, options)
+        return made
+
+    # --- AG2 1.x ------------------------------------------------------------------------------------------
 
     def _turn(self, agent: str | None, event: Any, context: Any) -> Any:
         base = _base(type(context))
@@ -83,21 +127,19 @@ class AG2Recorder:
 
     def new_run(self, context: Any, *, resumed: bool, agent: str | None = None) -> Run:
         """The run of a turn that begins: a child when that is inside a recorded tool call or a scope."""
-        place, parent, inside = CURRENT.get(), self._around(), False
-        around = parent.cause if parent else None
-        if place is not None and place.run.ledger is self.ledger and around in (None, place.cause):
-            parent, inside = Parent(place.run.run_id, place.cause, place.run.agent), True
+        parent, inside = self.parent_here()
         stream_id = str(context.stream.id)
         correlation_id = stream_id if inside or self.correlation_id is None else self.correlation_id
         named = not resumed and (parent is None or parent.run_id != correlation_id)
         if named and correlation_id != stream_id:
-            named = _first_run(self.ledger, correlation_id)
+            named = self.first_run(correlation_id)
         return Run(
             ledger=self.ledger,
             correlation_id=correlation_id,
             agent=_agent_name(context, agent),
             parent=parent,
             run_id=correlation_id if named else None,
+            inside=inside,
         )
 
     def opening(self, run: Run, context: Any, *, resumed: bool) -> Event:
@@ -134,12 +176,28 @@ class AG2Recorder:
         except Exception:
             return nullcontext()
 
+    def parent_here(self) -> tuple[Parent | None, bool]:
+        """What a run that begins here is started by, and whether that is a recorded tool call."""
+        place, parent = CURRENT.get(), self._around()
+        around = parent.cause if parent else None
+        if place is not None and place.run.ledger is self.ledger and around in (None, place.cause):
+            return Parent(place.run.run_id, place.cause, place.run.agent), True
+        return parent, False
+
+    def first_run(self, correlation_id: str) -> bool:
+        """Whether this process has begun no run under this correlation yet: then the run may carry its name."""
+        return _first_run(self.ledger, correlation_id)
+
     def _around(self) -> Parent | None:
         """The scope of this ledger in which the agent is asked, as far as it has a cause."""
         frame = current_frame(getattr(self.ledger, "scope_owner", -1))
         if frame is None or frame.cause is None:
             return None
         return Parent(frame.run_id, uuid_text(frame.cause))
+
+
+def _event_id(cause: Any) -> str | None:
+    return None if cause is None else uuid_text(uuid_bytes(getattr(cause, "event_id", cause), "cause"))
 
 
 def _base(context_type: type) -> Any:

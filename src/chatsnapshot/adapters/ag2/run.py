@@ -28,12 +28,15 @@ class Run:
         agent: str,
         parent: Parent | None = None,
         run_id: str | None = None,
+        inside: bool = False,
     ) -> None:
         self.ledger = ledger
         self.run_id = run_id or uuid_text(uuid7()[0])
         self.correlation_id = correlation_id
         self.agent = agent
         self.parent = parent
+        self.inside = inside
+        """Whether another recorded run waits for this one."""
         self.last: str | None = None
         """The event recorded last."""
         self.calls: dict[str, str] = {}

@@ -35,6 +35,8 @@ class Turn:
         self._recorder = recorder
         self._agent = agent
         self._run: Run | None = None
+        self._held: list[Event] = []
+        """What goes with the next event, which follows at once: a model call with its response."""
         stream = self.context.stream
         self._stream_id = str(stream.id)
         subscription = stream.subscribe(_tap(weakref.ref(self), type(self.context)), interrupt=True)
@@ -70,7 +72,7 @@ class Turn:
                 await self._write(partial(steps.model_call, run, context, started_at, took, error=error))
             raise
         took = time.perf_counter_ns() - started
-        await self._write(partial(steps.model_call, run, context, started_at, took, response=response))
+        self._hold(partial(steps.model_call, run, context, started_at, took, response=response))
         return response
 
     async def on_tool_execution(self, call_next: Any, event: Any, context: Any) -> Any:
@@ -112,6 +114,7 @@ class Turn:
             history = list(await context.stream.history.get_events())
             self._run = run = recorder.new_run(context, resumed=bool(history), agent=self._agent)
             remember(self._stream_id, run)
+            recorder.safe.runs_open += not run.inside
         except Exception as error:
             recorder.safe.note(error)
             return
@@ -123,25 +126,34 @@ class Turn:
         if run is None:
             return
         forget(self._stream_id, run)
+        self._recorder.safe.runs_open -= not run.inside
         try:
             event = last(run)
         except Exception as error:
             self._recorder.safe.note(error)
             event = run.event("execution.run_failed", {"error": describe_error(error)})
         self._recorder.ended(run, event)
+        events, self._held = (*self._held, event), []
         if may_wait:
-            await self._recorder.safe.arecord(event)
+            await self._recorder.safe.arecord(*events)
         else:
-            self._recorder.safe.hand_over(event)
+            self._recorder.safe.hand_over(*events)
 
     async def _write(self, make: Callable[[], list[Event]]) -> None:
+        events = self._made(make)
+        if events:
+            events, self._held = [*self._held, *events], []
+            await self._recorder.safe.arecord(*events)
+
+    def _hold(self, make: Callable[[], list[Event]]) -> None:
+        self._held += self._made(make)
+
+    def _made(self, make: Callable[[], list[Event]]) -> list[Event]:
         try:
-            events = make()
+            return make()
         except Exception as error:
             self._recorder.safe.note(error)
-            return
-        if events:
-            await self._recorder.safe.arecord(*events)
+            return []
 
 
 def _tap(turn: weakref.ref[Turn], context_type: type) -> Any:
