@@ -44,6 +44,7 @@ from chatsnapshot.stores.planning import Plan, known_ids, plan
 from chatsnapshot.stores.sqlite_errors import is_unwritten, mapped
 from chatsnapshot.stores.sqlite_examine import examine
 from chatsnapshot.stores.sqlite_read import ReaderPool, one_snapshot, read_page, rows_by_id
+from chatsnapshot.stores.sqlite_views import add_views
 from chatsnapshot.stores.sqlite_write import SqliteWriter
 
 __all__ = ["SqliteStore"]
@@ -107,8 +108,11 @@ class SqliteStore:
             with self._lock.held(), at_work:
                 db = self._connected()
                 if create:
-                    return sqlite_schema.create(db, self._ledger, time.time_ns())
-                return sqlite_schema.ledger_id(db, self._ledger, self.path)
+                    found = sqlite_schema.create(db, self._ledger, time.time_ns())
+                else:
+                    found = sqlite_schema.ledger_id(db, self._ledger, self.path)
+                add_views(db, self._names)
+                return found
         except apsw.Error as error:
             raise mapped(error, self.path) from error
 
@@ -229,7 +233,7 @@ class SqliteStore:
                 raise self._no_text(error) from error
             except apsw.Error as error:
                 self._sequences.clear()  # SQLite may have rolled back by itself, as it does when the disk is full
-                raise mapped(error, self.path) from error
+                raise mapped(error, self.path, self._db) from error
             finally:
                 if hold.current:  # not when Ctrl-C ended this use, and it is finalised only now
                     self._undo()

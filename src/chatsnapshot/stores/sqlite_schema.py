@@ -11,6 +11,7 @@ import apsw
 
 from chatsnapshot.clock import time_text
 from chatsnapshot.errors import Corrupt, FormatTooNew, NotFound
+from chatsnapshot.stores.sqlite_views import make_views
 
 __all__ = ["APPLICATION_ID", "FORMAT", "Names", "connect", "create", "is_immutable", "ledger_id"]
 
@@ -147,6 +148,7 @@ def connect(path: str, *, write: bool, durability: str = "full") -> apsw.Connect
     Raises apsw errors, :class:`FormatTooNew` and :class:`Corrupt`.
     """
     if write:
+        _make_private(path)
         db = apsw.Connection(
             path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
         )
@@ -173,6 +175,16 @@ def connect(path: str, *, write: bool, durability: str = "full") -> apsw.Connect
         db.close()
         raise
     return db
+
+
+def _make_private(path: str) -> None:
+    """Make a missing file so that only its owner can read it; SQLite gives its log the same mode."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), 0o600))
+    except FileExistsError:
+        pass  # never opened this way when it is there: closing it would drop the locks that SQLite holds
+    except OSError as error:
+        raise apsw.CantOpenError(str(error)) from error
 
 
 def _read_only(path: str) -> apsw.Connection:
@@ -226,6 +238,7 @@ def create(db: apsw.Connection, ledger: str, now_ns: int) -> str:
         db.execute(_TABLES.format_map(names))
         for trigger in _TRIGGERS:
             db.execute(trigger.format_map(names))
+        make_views(db, names)
         made = str(uuid.uuid4())
         db.execute("INSERT INTO ledger VALUES (?, ?, ?, ?)", (ledger, made, FORMAT, time_text(now_ns)))
         db.execute("COMMIT")
