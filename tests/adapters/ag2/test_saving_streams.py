@@ -77,6 +77,7 @@ def desk(*turns: Any, **options: Any) -> Agent:
 
 def real(server: Any) -> Agent:
     """An agent with the OpenAI client, whose requests the server keeps."""
+    pytest.importorskip("openai")
     config = OpenAIConfig(model="m", api_key="sk-" + "a" * 48, base_url=server.url)
     return Agent("desk", "Be kind.", config=config, tools=[add])
 
@@ -454,6 +455,7 @@ asyncio.run(main(*sys.argv[1:]))
 def test_one_process_saves_and_another_one_goes_on(
     models: Models, say: Call, tmp_path: Path, backend: str
 ) -> None:
+    pytest.importorskip("openai")
     server = models({"m": [say("add", a=1, b=2), "3", "still 3"]})
     for step in ("save", "restore"):
         command = [

@@ -52,7 +52,8 @@ class RestoredStream:
             if call.id not in held and results.find(call.id) is None
         ]
         if self._calls and not self.open_calls:
-            self.events = [*_cut(self.events, self._calls), self._answers(self._calls)]
+            answers = self._answers(self._calls)
+            self.events = [*_cut(self.events, self._calls, results), answers]
         await self.stream.history.replace(self.events)
 
     async def ask(self, *messages: Any, **options: Any) -> Any:
@@ -79,7 +80,7 @@ class RestoredStream:
     def _to_resume(self) -> list[Any]:
         events = importlib.import_module(f"{root_of(self.agent)}.events")
         if self.open_calls:
-            before = _cut(self.events, self._calls)
+            before = _cut(self.events, self._calls, self._results)
             missing = {call.call_id for call in self.open_calls}
             known = [call for call in self._calls if call.id not in missing]
             rest = [call for call in self._calls if call.id in missing]
@@ -159,13 +160,15 @@ def _last_calls(events: list[Any], results: Results, abandoned: str | None) -> l
     return calls
 
 
-def _cut(events: list[Any], calls: list[Any]) -> list[Any]:
-    """The history without a container of results that answers these calls."""
+def _cut(events: list[Any], calls: list[Any], results: Results | None) -> list[Any]:
+    """The history without a container of results that answers these calls, and without what the caller replaces."""
     ids = {call.id for call in calls}
+    replaced = ids & results.explicit.keys() if results is not None else set()
     return [
         event
         for event in events
-        if "ToolResultsEvent" not in _kind(event) or ids.isdisjoint(one.parent_id for one in event.results)
+        if ("ToolResultsEvent" not in _kind(event) or ids.isdisjoint(one.parent_id for one in event.results))
+        and ("ToolResultEvent" not in _kind(event) or event.parent_id not in replaced)
     ]
 
 
