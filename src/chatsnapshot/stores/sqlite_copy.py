@@ -16,7 +16,7 @@ import apsw
 from chatsnapshot.errors import LedgerError, StoreFull, StoreUnavailable
 from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.placing import exists, place_new
-from chatsnapshot.stores.sqlite_errors import is_unwritten, mapped
+from chatsnapshot.stores.sqlite_errors import is_full, is_unwritten, mapped
 from chatsnapshot.stores.sqlite_read import one_snapshot
 from chatsnapshot.stores.sqlite_schema import connect
 
@@ -59,10 +59,6 @@ def copy_database(path: str, target: str, progress: Callable[[int, int], None]) 
             with at_work:
                 source.close()
     except apsw.Error as error:
-        if is_unwritten(error):
-            raise StoreFull(
-                f"no space left to copy to {target} ({error}); free some space there, the ledger is as it was"
-            ) from error
         raise mapped(error, path) from error
 
 
@@ -81,6 +77,16 @@ def _copy(source: apsw.Connection, target: str, progress: Callable[[int, int], N
                     copying.step(_STEP_PAGES)
                 whole = copying.page_count
                 progress((whole - copying.remaining) * page_bytes, whole * page_bytes)
+    except apsw.Error as error:
+        if not is_unwritten(error):
+            raise
+        if is_full(error, goal) or is_full(error, source):
+            raise StoreFull(
+                f"no space left to copy to {target} ({error}); free some space there, the ledger is as it was"
+            ) from error
+        raise StoreUnavailable(
+            f"{target} cannot be written ({error}); look at that disk and its logs, the ledger is as it was"
+        ) from error
     finally:
         with at_work:
             goal.close()
