@@ -621,10 +621,10 @@ class Ledger:
         With ``schemas`` (``True``: those of the ledger; else what ``open(schemas=...)`` takes) the report's ``misfits``
         lists payloads that do not fit theirs; that says nothing against the ledger, so ``ok`` does not depend on it.
         """
+        against = self.validator.schemas if schemas is True else schemas_of(schemas) if schemas else None
         report = verify(self._store, self._opening.limits, progress)
-        if schemas is None or schemas is False:
+        if against is None:
             return report
-        against = self.validator.schemas if schemas is True else schemas_of(schemas)
         return msgspec.structs.replace(report, misfits=find_misfits(self.read(), against))
 
     async def averify(self, *, schemas: Any = None) -> Report:

@@ -28,8 +28,8 @@ _EQUAL_ONLY = (
 )  # fmt: skip
 """Keywords of the reader that are kept where the writer has the same."""
 
-_WHOLE_ONLY = ("contains", "unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef")
-"""Keywords of the reader that depend on what stands beside them: kept where all of it is the same."""
+_NEVER = ("unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef")
+"""Keywords of the reader that depend on what stands around them: kept only where the whole schema is the same."""
 
 _NO_REF = "cannot tell: a reference that is no plain $ref into the same document"
 
@@ -92,6 +92,8 @@ class _Reader:
         self.written, self.read = written, read
         self.writer, self.reader = writer, reader
         self.undeclared = undeclared
+        self.same = written == read and local(written) == local(read)
+        """Whether references mean the same in both."""
         self.parts = Parts(written), Parts(read)
         self.under_way: dict[tuple[str, str], str] = {}
         self.names: frozenset[str] = frozenset()
@@ -105,6 +107,8 @@ class _Reader:
         self, sub: list[Schema], sup: Schema, path: str, names: frozenset[str] = frozenset()
     ) -> Breaks:
         """What of ``sup`` is not kept by values that fit all of ``sub``."""
+        if sub == [sup] and local(sub) == local([sup]) and (self.same or '"$ref"' not in local(sup)):
+            return []
         written, read = self.parts[0].flat(sub), self.parts[1].flat([sup])
         if written is None or read is None:
             return [(path, _NO_REF)]
@@ -197,11 +201,12 @@ class _Reader:
             return out
         out += self.values(sub, sup, path)
         out += self.unions(sub, sup, path)
-        for key in (*_EQUAL_ONLY, *_WHOLE_ONLY):
+        for key in (*_EQUAL_ONLY, "contains", *_NEVER):
             if key not in sup or (key == "uniqueItems" and (sup[key] is False or "array" not in have)):
                 continue
-            ours, theirs = (sub.get(key), sup[key]) if key in _EQUAL_ONLY else (sub, sup)
-            if local([ours]) != local([theirs]) or '"$ref"' in local(theirs):
+            # contains depends on minContains and maxContains, which may be left out
+            ours, theirs = (sub, sup) if key == "contains" else (sub.get(key), sup[key])
+            if key in _NEVER or local([ours]) != local([theirs]) or '"$ref"' in local(theirs):
                 out.append((path, f"{_CANNOT_TELL}: {key} of the {self.reader} schema"))
         out += [(path, self.bound(text)) for text in weaker(sub, sup, have)]
         if "object" in have:

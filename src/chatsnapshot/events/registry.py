@@ -245,6 +245,10 @@ class Schemas:
     def __iter__(self) -> Iterator[Registered]:
         return iter(self.complete().values())
 
+    def own(self) -> tuple[Registered, ...]:
+        """What was registered here, without the catalogue and what other packages offer."""
+        return tuple(self._own.values())
+
     def get(self, event_type: str, version: int = 1) -> Registered | None:
         """The schema of a type in a version, or ``None``."""
         return self.complete().get((event_type, version))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from chatsnapshot.cli.failures import BELOW_REQUIRED, CORRUPT, OK, settle_stdout
+from chatsnapshot.cli.failures import BELOW_REQUIRED, CORRUPT, OK, PARTIAL, settle_stdout
+from chatsnapshot.cli.misfits import misfit_table
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import json_option, ledger_option
 from chatsnapshot.cli.progress import Progress
@@ -29,6 +30,9 @@ MEANING = {
 
 PROBLEMS_LAST_DEFAULT = 20
 
+CATALOGUE = ""
+"""``--schemas`` without a source."""
+
 
 @click.command("verify")
 @click.option(
@@ -36,6 +40,13 @@ PROBLEMS_LAST_DEFAULT = 20
     type=click.Choice(LEVELS, case_sensitive=False),
     metavar="LEVEL",
     help=f"Exit with {BELOW_REQUIRED} when this level, {LEVELS[0]} to {LEVELS[-1]}, is not reached.",
+)
+@click.option(
+    "--schemas",
+    is_flag=False,
+    flag_value=CATALOGUE,
+    metavar="[SOURCE]",
+    help="Hold payloads against their schemas too: those of the catalogue, and of SOURCE where one is named.",
 )
 @click.option(
     "--last",
@@ -47,19 +58,20 @@ PROBLEMS_LAST_DEFAULT = 20
 )
 @json_option("the report as a JSON object")
 @ledger_option
-def command(require: str | None, shown: int, as_json: bool) -> int:
+def command(require: str | None, schemas: str | None, shown: int, as_json: bool) -> int:
     """Check that nothing was changed, lost or reordered.
 
     Everything is derived anew from the stored columns and compared. Exit codes: 0 sound, 3 changed or damaged, 4
     truncated or rolled back, 7 a payload is missing without a record of its erasure (that of the first problem), 8
-    below --require.
+    below --require, 10 sound, and payloads do not fit --schemas.
     """
     out = Terminal.stdout()
+    against: Any = None if schemas is None else True if schemas == CATALOGUE else [schemas]
     try:
         with open_to_read() as ledger:
             url = ledger.url
             with Progress() as progress:
-                report = ledger.verify(progress=partial(progress.show, "verifying"))
+                report = ledger.verify(schemas=against, progress=partial(progress.show, "verifying"))
     except Corrupt as error:
         out.json_line(msgspec.json.encode(_unreadable(error))) if as_json else _refused(out, error)
         return CORRUPT
@@ -80,11 +92,13 @@ def command(require: str | None, shown: int, as_json: bool) -> int:
 
 
 def _code(report: Report, require: str | None) -> int:
-    """The code of the first problem; without one, whether the required level was reached."""
+    """The code of the first problem; without one, whether the level was reached, and whether payloads fit."""
     if report.problems:
         return report.problems[0].code
     if require is not None and (not report.level or LEVELS.index(report.level) < LEVELS.index(require)):
         return BELOW_REQUIRED
+    if report.misfits is not None and report.misfits.count:
+        return PARTIAL
     return OK
 
 
@@ -110,6 +124,10 @@ def _show(out: Terminal, url: str, report: Report, shown: int) -> None:
     _part(out, "To know", report.notes)
     if report.problems:
         _problems(out, report, shown)
+    if report.misfits is not None:
+        out.line()
+        out.line(bold("Schemas"))
+        misfit_table(out, report.misfits, shown)
 
 
 def _facts(out: Terminal, report: Report) -> None:
