@@ -194,7 +194,7 @@ def test_a_payload_that_marks_make_too_large_becomes_a_blob(secrets):
 
 
 def test_a_source_name_that_a_mark_makes_too_long_goes_as_a_whole(secrets):
-    source = '{"name":"%s pwd=a1b2","origin":"agent","runtime":"none"}' % ("x" * 245)  # noqa: UP031
+    source = '{"name":"%s pwd=a1b2","origin":"agent","runtime":"none"}' % ("x" * 245)
     out = secrets.apply("a.b", "c", b"{}", (), None, source, DEFAULTS)
     assert msgspec.json.decode(out.source_json)["name"] == "[redacted:name]"
 

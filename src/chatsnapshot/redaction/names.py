@@ -81,14 +81,18 @@ _AN_AUTH = re.compile("auth(?!or(?!iz)|entic)")
 
 def has_name(lowered: str) -> bool:
     """Whether the name of a secret, or a command that takes one, may stand in lower-case text."""
+    # One letter is found ten times as fast as a word.
+    if "k" in lowered and (
+        ("key" in lowered and _A_KEY.search(lowered) is not None)
+        or ("token" in lowered and lowered.count("token") != lowered.count("tokens"))
+        or "cookie" in lowered
+    ):
+        return True
     return (
         "pass" in lowered
         or "secret" in lowered
-        or ("key" in lowered and _A_KEY.search(lowered) is not None)
-        or ("token" in lowered and lowered.count("token") != lowered.count("tokens"))
         or ("auth" in lowered and _AN_AUTH.search(lowered) is not None)
-        or "pw" in lowered
-        or "cookie" in lowered
+        or ("w" in lowered and "pw" in lowered)
         or "curl" in lowered
         or ("=" in lowered and ("sig=" in lowered or "x-amz-s" in lowered))
         or "credential" in lowered
