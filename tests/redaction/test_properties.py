@@ -14,7 +14,8 @@ PIECES = st.sampled_from(
     [
         "password", "token", "api_key", "Authorization", "Cookie", "secret", "--", "=", ": ", ":", '"',
         "'", '\\"', "\\", "\n",
-        " ", "&", "://", "@", "[", "]", "[redacted:password]", "[redacted:x", "Bearer ", "Basic ", "<password>", "</password>",
+        " ", "&", "://", "@", "[", "]", "[redacted:password]", "[redacted:x", "Bearer ", "Basic ",
+        "<password>", "</password>",
         "hunter2", "AK" + "IAQ2W3E4R5T6Y7U2I3", "gh" + "p_" + "aB3x" * 9, "eyJhbGci" + "OiJ.eyJhbGciOiJ.x1", "x", "is ",
         "curl -u a:", "password=", 'password": "', "{", "}", "é", "1", "aB3dE5gH7jK9mN2pQ",
     ]
