@@ -13,6 +13,7 @@ from chatsnapshot.clock import time_text
 from chatsnapshot.errors import Corrupt, LedgerError, NotFound
 from chatsnapshot.limits import DEFAULTS
 from chatsnapshot.report import Report
+from chatsnapshot.stores import filelock
 from chatsnapshot.stores.filelock import file_lock
 from chatsnapshot.stores.jsonl_file import FileIO, folder_of, io_error
 from chatsnapshot.stores.open import Location, locate, open_store
@@ -223,7 +224,7 @@ def _kept_from_writers(path: str) -> Iterator[None]:
         return
     lock = file_lock(path + ".lock")
     try:
-        with lock.held():
+        with lock.held(filelock.PATIENCE_SECONDS):
             yield
     finally:
         lock.close()

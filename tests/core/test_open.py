@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sqlite3
+import stat
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -95,6 +96,24 @@ def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
             with pytest.raises(Corrupt, match=match):
                 chatsnapshot.open(path, **options)  # type: ignore[arg-type]
         assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_only_its_owner_can_read_a_new_ledger(path: str, opened: Callable[..., Ledger]) -> None:
+    before = os.umask(0o022)
+    try:
+        opened(path).record("a.b", {"n": 1}, correlation_id="c")
+    finally:
+        os.umask(before)
+    modes = {name: stat.S_IMODE(os.stat(path + name).st_mode) for name in ("", "-wal", "-shm")}
+    assert modes == {"": 0o600, "-wal": 0o600, "-shm": 0o600}
+
+
+def test_the_mode_of_a_ledger_that_is_there_stays(path: str, opened: Callable[..., Ledger]) -> None:
+    opened(path).close()
+    os.chmod(path, 0o640)
+    opened(path).record("a.b", {"n": 1}, correlation_id="c")
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o640
 
 
 def test_a_newer_format_is_refused(path: str) -> None:

@@ -81,6 +81,27 @@ def test_each_call_that_fails_gives_a_definite_or_an_uncertain_error_and_recordi
     assert outcomes - {"stored"}, "no call failed"
 
 
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+def test_a_failing_device_is_not_taken_for_a_full_disk(
+    tmp_path: Path, name: str, over_journal: Any, event: Event, code: int
+) -> None:
+    told: set[type[Exception]] = set()
+    for nth in range(1, 60):
+        folder = tmp_path / str(nth)
+        folder.mkdir()
+        with over_journal(folder / name, limits=LIMITS) as (ledger, journal):
+            ledger.record_many([event(1), event(2)])
+            fault = journal.fail(Fault("write", nth=nth, times=1, code=code))
+            try:
+                ledger.record_many(batch(event, 3))
+            except LedgerError as error:
+                told.add(type(error))
+            journal.heal()
+            if not fault.hits:
+                break
+    assert told and (StoreFull in told) == (code == errno.ENOSPC)
+
+
 def _try_a_batch(ledger: Ledger, journal: Journal, event: Event, *, lasting: bool) -> str:
     """Record three events under a fault, hold the ledger to what it says, heal, and record them again."""
     outcome = "stored"

@@ -10,6 +10,7 @@ import errno
 import functools
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -20,7 +21,13 @@ try:
 except ImportError:  # Windows is untested: processes are not kept apart there
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["FileLock", "Hold", "file_lock", "interruptible"]
+__all__ = ["PATIENCE_SECONDS", "FileLock", "Hold", "file_lock", "interruptible"]
+
+
+PATIENCE_SECONDS = 30.0
+"""How long a look at a ledger or a copy of it waits for the lock, as SQLite does for its own."""
+
+_POLL_SECONDS = 0.002
 
 
 class FileLock:
@@ -37,21 +44,26 @@ class FileLock:
         self._holder: Hold | None = None
         self._descriptor = -1
 
-    def held(self) -> Hold:
-        """The lock for one ``with`` block."""
-        return Hold(self)
+    def held(self, within: float | None = None) -> Hold:
+        """The lock for one ``with`` block; entering raises :class:`StoreUnavailable` after ``within`` seconds."""
+        return Hold(self, within)
 
-    def take(self, holder: Hold) -> None:
+    def take(self, holder: Hold, within: float | None) -> None:
         """Lock out other threads, then other processes; raises :class:`StoreUnavailable`."""
+        deadline = None if within is None else time.monotonic() + within
         try:
-            self._thread.acquire()
+            if not self._thread.acquire(timeout=-1 if within is None else within):
+                raise self._kept(within)
             if self._holder is not None:
                 self._thread.release()  # one of the two levels is the one that was left
             self._holder = holder
             if self._descriptor < 0:
                 self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             if fcntl is not None:
-                fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
+                while not self._locked(deadline is None):
+                    if deadline is not None and time.monotonic() > deadline:
+                        raise self._kept(within)
+                    time.sleep(_POLL_SECONDS)
         except OSError as error:
             self._abandon()
             reason = errno.errorcode.get(error.errno or 0, "?")
@@ -62,6 +74,22 @@ class FileLock:
         except BaseException:
             self._abandon()
             raise
+
+    def _locked(self, wait: bool) -> bool:
+        """Lock out other processes, unless one of them has the lock and this may not ``wait``."""
+        try:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except (BlockingIOError, PermissionError):
+            if wait:
+                raise
+            return False  # EAGAIN or EACCES, as the system likes
+
+    def _kept(self, within: float | None) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"{self.path} stayed locked by another writer for {within:g} s; nothing was changed, find who holds it "
+            "with chatsnapshot doctor, or try again"
+        )
 
     def give(self, holder: Hold) -> None:
         """Unlock, unless a later use has taken over from this one."""
@@ -126,10 +154,11 @@ class FileLock:
 class Hold:
     """One use of a lock."""
 
-    __slots__ = ("_lock",)
+    __slots__ = ("_lock", "_within")
 
-    def __init__(self, lock: FileLock) -> None:
+    def __init__(self, lock: FileLock, within: float | None = None) -> None:
         self._lock = lock
+        self._within = within
 
     @property
     def current(self) -> bool:
@@ -137,7 +166,7 @@ class Hold:
         return self._lock._holder is self
 
     def __enter__(self) -> None:
-        self._lock.take(self)
+        self._lock.take(self, self._within)
 
     def __exit__(self, *error: object) -> None:
         self._lock.give(self)

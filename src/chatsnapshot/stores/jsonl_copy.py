@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 from chatsnapshot.errors import Corrupt, LedgerError, NotFound, StoreFull, StoreUnavailable
+from chatsnapshot.stores import filelock
 from chatsnapshot.stores.filelock import file_lock
 from chatsnapshot.stores.jsonl_file import FULL, FileIO, Stamp, Unwritten, folder_of, io_error, write_all
 from chatsnapshot.stores.jsonl_repair import has_torn_header
@@ -36,7 +37,7 @@ def copy_lines(path: str, target: str, progress: Callable[[int, int], None]) -> 
     copying = _Copying(real, target, progress)
     try:
         copying.sealed()
-        with lock.held() if lock is not None else nullcontext():
+        with lock.held(filelock.PATIENCE_SECONDS) if lock is not None else nullcontext():
             copying.rest()
             if lock is None and copying.changed():
                 raise StoreUnavailable(

@@ -10,6 +10,7 @@ import apsw
 
 from chatsnapshot.errors import FormatTooNew
 from chatsnapshot.jsonvalue import blob_digests
+from chatsnapshot.stores import filelock
 from chatsnapshot.stores.file_findings import HARMLESS, REPAIR, RESTORE, FileFinding, left_beside
 from chatsnapshot.stores.filelock import file_lock
 from chatsnapshot.stores.forking import at_work
@@ -83,7 +84,7 @@ def _stamps(real: str, segments: Segments) -> list[Stamp | None]:
     may_lock = os.access(real + ".lock", os.R_OK | os.W_OK)
     lock = file_lock(real + ".lock") if may_lock else None
     try:
-        with lock.held() if lock is not None else nullcontext():
+        with lock.held(filelock.PATIENCE_SECONDS) if lock is not None else nullcontext():
             return [segments.stamp(number) for number in range(1, segments.count() + 1)]
     finally:
         if lock is not None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import apsw
 
 from chatsnapshot.errors import Corrupt, NotFound
+from chatsnapshot.stores import filelock
 from chatsnapshot.stores.file_findings import HARMLESS, REPAIR, RESTORE, FileFinding, left_beside
 from chatsnapshot.stores.filelock import file_lock
 from chatsnapshot.stores.forking import at_work
@@ -65,7 +66,7 @@ def bring_log_over(path: str) -> str:
     """Bring the log into the database and sync it; says what was done. Raises :class:`LedgerError`."""
     lock = file_lock(os.path.realpath(path) + ".lock")
     try:
-        with lock.held(), at_work:
+        with lock.held(filelock.PATIENCE_SECONDS), at_work:
             db = connect(path, write=True)
             try:
                 busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
