@@ -148,6 +148,23 @@ def test_the_same_id_twice_in_one_batch_counts_once(ledger) -> None:
     assert (report.stored, report.known, ledger.head) == (1, 2, 1)
 
 
+def test_what_is_known_is_counted_right_also_where_salts_repeat(opened) -> None:
+    ledger = opened("memory:", entropy=bytes)
+    lines = [event(n, idempotency_key=str(n)) for n in range(3)]
+    assert ledger.ingest(lines).stored == 3
+    assert ledger.ingest([*lines, event(3)]) == IngestReport(
+        stored=1, known=3, lines=4, last_position=4, new_ids=1
+    )
+
+
+def test_a_jsonl_ledger_takes_lines_as_well(opened, tmp_path) -> None:
+    path = file_of(tmp_path / "in.ndjson", *(event(n) for n in range(1_200)))
+    ledger = opened(tmp_path / "runs.jsonl")
+    assert ledger.ingest(path).stored == 1_200
+    assert ledger.ingest(path).known == 1_200
+    assert numbers(ledger) == list(range(1_200))
+
+
 # --- what an item is ---
 
 
