@@ -40,18 +40,31 @@ def misfit_of(check: Check, payload_json: bytes) -> Misfit | None:
     if found is None or b'"$' not in payload_json:
         return found
     try:
-        return None if _fits_with_tags_read(check, value, found) else found
+        return _with_tags_read(check, value, found)
     except RecursionError:
         return Misfit("$", "nested too deeply")
 
 
-def _fits_with_tags_read(check: Check, value: dict[str, Any], found: Misfit) -> bool:
+def _with_tags_read(check: Check, value: dict[str, Any], found: Misfit) -> Misfit | None:
+    """What does not fit once tags are read as values, and some value stands in for each that is elsewhere."""
     hidden = [json_path(place) for place in _hidden(value, ())]
+    blamed: Misfit | None = None
     for stand_in in _STAND_INS if hidden else _STAND_INS[:1]:
+        problems: list[Misfit] = []
         for form in _forms(_without(value, stand_in) if hidden else value):
-            if isinstance(form, dict) and _problem(check, form) is None:
-                return True
-    return any(found.path == place or found.path.startswith((f"{place}.", f"{place}[")) for place in hidden)
+            problem = _problem(check, form) if isinstance(form, dict) else None
+            if isinstance(form, dict) and problem is None:
+                return None
+            if problem is not None:
+                problems.append(problem)
+        if problems and not any(_inside(problem.path, hidden) for problem in problems):
+            blamed = blamed or problems[0]
+    # Where every stand-in is refused only at a place that is elsewhere, nothing can be said against the payload.
+    return blamed if hidden and _inside(found.path, hidden) else found
+
+
+def _inside(path: str, places: list[str]) -> bool:
+    return any(path == place or path.startswith((f"{place}.", f"{place}[")) for place in places)
 
 
 def _problem(check: Check, value: Any) -> Misfit | None:
