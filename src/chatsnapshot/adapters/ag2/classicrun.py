@@ -46,12 +46,15 @@ class ClassicRun:
         self.correlation_id = correlation_id
         self.run_id = run_id or correlation_id
         self.agents = list(agents)
-        self.agent = name or ", ".join(self.agents[:4]) or "chat"
+        self.agent = name or _together(self.agents)
+        self._named = name is not None
         self.parent = parent
         self.begun = False
         self.ended = False
         self.last: str | None = None
-        """The event recorded last."""
+        """The event that the next one follows: the last of this run, or the end of a chat inside it."""
+        self.own: str | None = None
+        """The last event of this run itself."""
         self.said: Any = None
         """The text that was said last."""
         self.calls: dict[str, str] = {}
@@ -72,10 +75,13 @@ class ClassicRun:
     ) -> Event:
         """The first event of the run, which began ``at`` that time; ``first`` is AG2's own first event."""
         self.begun, self.ended = True, False
+        if not self.agents and getattr(first, "type", None) in _MESSAGES:
+            self.agents = [str(first.content.sender), str(first.content.recipient)]
+            self.agent = self.agent if self._named else _together(self.agents)
         payload = {"name": self.agent, "agents": self.agents, "runtime_version": version}
         if self.parent is not None and self.parent.run_id:
             payload["parent_run_id"] = self.parent.run_id
-        event_type, event_id = "execution.run_started", derived_id(first, "run_started")
+        event_type, event_id = "execution.run_started", derived_id(first, f"start of {self.run_id}")
         if getattr(first, "type", None) == "group_chat_resume":
             event_type, event_id = map_event(first), derived_id(first)
             payload |= normalize(first)
@@ -89,7 +95,7 @@ class ClassicRun:
         """A run that was taken for ended shows another event: AG2 went on with it."""
         self.ended = False
         payload = {"name": self.agent, "reason": "the runtime went on"}
-        return self.event("execution.run_resumed", payload, derived_id(first, "run_resumed"))
+        return self.event("execution.run_resumed", payload, derived_id(first, f"{self.run_id} goes on"))
 
     def completed(self, payload: Mapping[str, Any], event_id: str | None = None) -> Event:
         """The end of a run that AG2 has no event for."""
@@ -151,7 +157,7 @@ class ClassicRun:
             made["event_id"] = event_id
         if not self._dated:
             made["timestamp"] = None
-        self.last = made["event_id"]
+        self.last = self.own = made["event_id"]
         return made
 
     def _cause(
@@ -240,6 +246,10 @@ def about(event: Any, payload: Mapping[str, Any]) -> str | None:
             return name
     sender = getattr(event.content, "sender", None)
     return sender if isinstance(sender, str) else None
+
+
+def _together(agents: Sequence[str]) -> str:
+    return header_text(", ".join(agents[:4])) or "chat"
 
 
 def _call_key(event: Any) -> str:

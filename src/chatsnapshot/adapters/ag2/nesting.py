@@ -196,7 +196,7 @@ class Recording:
             while chats and chats[-1].recipient != inner.sender:
                 made += self._close(base, chats)
             outer = chats[-1].run if chats else base
-            made += self._open(chats, outer, outer.last if chats or cause is None else cause, event)
+            made += self._open(chats, outer, outer.own if chats or cause is None else cause, event)
         elif event.type in _MESSAGES:
             while len(chats) > at_least and chats[-1].recipient not in (inner.sender, inner.recipient):
                 made += self._close(base, chats)
