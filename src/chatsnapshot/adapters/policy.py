@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -194,6 +194,10 @@ class SafeRecorder:
         """Count and log a mistake of the adapter itself; what it concerns is not recorded."""
         self.failures += 1
         self._log_once("adapter", "the %s adapter could not record an event: %r", self.adapter, error)
+
+    def prepared(self, events: Iterable[Event]) -> list[Event]:
+        """The events as they are recorded, with what they pass first."""
+        return list(self._with_redactor(tuple(events)))
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until nothing is kept; ``False`` when that takes more than ``timeout`` seconds."""

@@ -9,9 +9,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from chatsnapshot.adapters.ag2.hub import HubTap, import_channel, listener_class
 from chatsnapshot.adapters.ag2.run import CURRENT, Parent, Run, root_of
+from chatsnapshot.adapters.ag2.storage import RecordingStorage
+from chatsnapshot.adapters.ag2.streamed import text_of
 from chatsnapshot.adapters.ag2.turn import Turn
 from chatsnapshot.adapters.plain import header_text, plain
 from chatsnapshot.adapters.policy import Event, SafeRecorder
@@ -26,11 +29,25 @@ __all__ = ["AG2Recorder"]
 
 _HERE = "chatsnapshot.adapters.ag2"
 _AGENT_KEY = "__ag2_agent__"
+_CHANNEL_KEY = "ag2.network.channel"
+_CLIENT_KEY = "ag2.network.agent_client"
 _ENDED_RUNS_MAX = 1_000
 _NAMED_RUNS_MAX = 10_000
 _classes: dict[type, type] = {}
 _named: weakref.WeakKeyDictionary[Any, OrderedDict[str, None]] = weakref.WeakKeyDictionary()
 _named_lock = threading.Lock()
+
+
+class Ended(NamedTuple):
+    """A run that is over, and its last event."""
+
+    run: Run
+    event_id: str
+
+    @property
+    def cause(self) -> str:
+        """What a resumed run follows from: the question that stopped this one, or its end."""
+        return next(reversed(self.run.questions.values()), self.event_id)
 
 
 class AG2Recorder:
@@ -64,7 +81,8 @@ class AG2Recorder:
         self.correlation_id = None if correlation_id is None else header_text(correlation_id)
         self.cause = _event_id(cause)
         self.safe = SafeRecorder(ledger, adapter="ag2", wait_seconds_max=wait_seconds_max, redact=redact)
-        self._ended: OrderedDict[str, str] = OrderedDict()
+        self._ended: OrderedDict[str, Ended] = OrderedDict()
+        self._hubs: list[HubTap] = []
 
     def middleware(self, event: Any, context: Any) -> Any:
         """Make the middleware of one turn; given to AG2 as it is: ``middleware=[recorder.middleware]``."""
@@ -115,6 +133,32 @@ class AG2Recorder:
 
     # --- AG2 1.x ------------------------------------------------------------------------------------------
 
+    def storage(self, inner: Any = None) -> RecordingStorage:
+        """A storage for ``MemoryStream(storage=...)``: sub-agents without the middleware become child runs.
+
+        It keeps events where ``inner`` does (any AG2 storage), or else in memory. What the middleware records is not
+        recorded twice; on a stream without it the storage alone records what AG2 stores.
+        """
+        return RecordingStorage(self, inner)
+
+    def hub_listener(self, hub: Any) -> Any:
+        """A listener for ``hub.register_listener(recorder.hub_listener(hub))``: each channel is a run.
+
+        The hub is needed for the logs of its channels, whose order is the truth, and for the names of its agents. Turns
+        of recorded agents in a channel become child runs, caused by the packet that they answer.
+        """
+        tap = listener_class(hub)()
+        tap.begin(self, hub)
+        self._hubs.append(tap)
+        return tap
+
+    async def import_channel(self, hub: Any, channel_id: str) -> int:
+        """Record from the log of a channel what the ledger does not hold; gives how many events that were.
+
+        Raises what the ledger raises, and AG2's ``NotFoundError`` for a channel that the hub does not know.
+        """
+        return await import_channel(self, hub, channel_id)
+
     def _turn(self, agent: str | None, event: Any, context: Any) -> Any:
         base = _base(type(context))
         try:
@@ -125,28 +169,51 @@ class AG2Recorder:
             return base(event, context)
         return turn
 
-    def new_run(self, context: Any, *, resumed: bool, agent: str | None = None) -> Run:
-        """The run of a turn that begins: a child when that is inside a recorded tool call or a scope."""
+    def new_run(
+        self, context: Any, *, resumed: bool, agent: str | None = None, channel: Parent | None = None
+    ) -> Run:
+        """The run of a turn that begins: a child when that is inside a recorded tool call, a channel or a scope."""
         parent, inside = self.parent_here()
+        if channel is not None and not inside:
+            parent = channel
+        child = inside or channel is not None
         stream_id = str(context.stream.id)
-        correlation_id = stream_id if inside or self.correlation_id is None else self.correlation_id
+        correlation_id = stream_id if child or self.correlation_id is None else self.correlation_id
         named = not resumed and (parent is None or parent.run_id != correlation_id)
         if named and correlation_id != stream_id:
             named = self.first_run(correlation_id)
         return Run(
             ledger=self.ledger,
             correlation_id=correlation_id,
-            agent=_agent_name(context, agent),
+            agent=self.agent_name(context, agent),
             parent=parent,
             run_id=correlation_id if named else None,
             inside=inside,
         )
 
+    def agent_name(self, context: Any, given: str | None = None) -> str:
+        """The name of the agent whose turn this is."""
+        return _agent_name(context, given)
+
+    async def channel_of(self, event: Any, context: Any) -> Parent | None:
+        """The packet that a turn answers, when it happens in a channel of a hub that is listened to."""
+        channel = context.dependencies.get(_CHANNEL_KEY)
+        client = context.dependencies.get(_CLIENT_KEY)
+        if channel is None or client is None or self.parent_here()[1]:
+            return None
+        for tap in self._hubs:
+            try:
+                return await tap.answered_by(channel.channel_id, client.agent_id, text_of(event))
+            except Exception:
+                continue  # a channel of another hub
+        return None
+
     def opening(self, run: Run, context: Any, *, resumed: bool) -> Event:
         """The first event of a run; ``run_resumed`` when the stream has a history already."""
         cause = run.parent.cause if run.parent else None
         if cause is None and resumed:
-            cause = self._ended.get(run.correlation_id)
+            ended = self._ended.get(run.correlation_id)
+            cause = ended.cause if ended else None
         payload = {
             "name": run.agent,
             "parent_run_id": run.parent.run_id if run.parent else None,
@@ -163,9 +230,15 @@ class AG2Recorder:
 
     def ended(self, run: Run, event: Event) -> None:
         """Remember the end of a run: it is the cause when the conversation goes on."""
-        self._ended[run.correlation_id] = event["event_id"]
+        self._ended[run.correlation_id] = Ended(run, event["event_id"])
+        self._ended.move_to_end(run.correlation_id)
         while len(self._ended) > _ENDED_RUNS_MAX:
             self._ended.popitem(last=False)
+
+    def last_run(self, correlation_id: str) -> Run | None:
+        """The run of this conversation that ended last."""
+        ended = self._ended.get(correlation_id)
+        return ended.run if ended else None
 
     def scope(self, run: Run, cause: str | None) -> AbstractContextManager[Any]:
         """What the user's own code records while a tool runs belongs to the run and is caused by the call."""

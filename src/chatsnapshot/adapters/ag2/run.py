@@ -37,6 +37,8 @@ class Run:
         self.parent = parent
         self.inside = inside
         """Whether another recorded run waits for this one."""
+        self.stored = False
+        """Whether a storage records this run, for want of the middleware."""
         self.last: str | None = None
         """The event recorded last."""
         self.calls: dict[str, str] = {}

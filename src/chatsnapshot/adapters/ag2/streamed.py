@@ -12,7 +12,7 @@ from typing import Any
 from chatsnapshot.adapters import payloads
 from chatsnapshot.adapters.plain import describe_error, plain, type_name
 
-__all__ = ["approval_of", "is_transient", "kinds", "native", "place", "usage_of"]
+__all__ = ["approval_of", "is_transient", "kinds", "native", "place", "text_of", "usage_of"]
 
 Payload = dict[str, Any]
 Place = tuple[str, Callable[[Any], Payload]]
@@ -64,6 +64,12 @@ def usage_of(usage: Any) -> Payload | None:
         key: int(count) if count == int(count) else count for key, count in found.items() if count is not None
     }
     return known or None
+
+
+def text_of(request: Any) -> str:
+    """The text of a request."""
+    parts = getattr(request, "parts", None) or ()
+    return "\n".join(str(part.content) for part in parts if "TextInput" in kinds(part))
 
 
 def approval_of(answer: str) -> str:

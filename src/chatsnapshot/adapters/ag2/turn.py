@@ -47,7 +47,7 @@ class Turn:
 
     async def on_turn(self, call_next: Any, event: Any, context: Any) -> Any:
         """The whole turn: exactly one start, and exactly one end however it ends."""
-        await self._start(context)
+        await self._start(event, context)
         try:
             reply = await call_next(event, context)
         except BaseException as error:
@@ -91,8 +91,9 @@ class Turn:
     async def on_human_input(self, call_next: Any, event: Any, context: Any) -> Any:
         """An answer that goes to a stream nobody records, that of a sub-agent without the middleware."""
         answer = await call_next(event, context)
-        if self._run is not None and open_run(str(context.stream.id)) is None:
-            await self._write(partial(steps.seen, self._run, answer, context))
+        run = open_run(str(context.stream.id))
+        if self._run is not None and (run is None or run.stored):
+            await self._write(partial(steps.seen, run or self._run, answer, context))
         return answer
 
     # --- the tap ------------------------------------------------------------------------------------------
@@ -106,19 +107,23 @@ class Turn:
 
     # --- writing ------------------------------------------------------------------------------------------
 
-    async def _start(self, context: Any) -> None:
-        if open_run(self._stream_id) is not None:
+    async def _start(self, event: Any, context: Any) -> None:
+        known = open_run(self._stream_id)
+        if known is not None and not known.stored:
             return  # the same turn is recorded already: the middleware was given twice
         recorder = self._recorder
         try:
             history = list(await context.stream.history.get_events())
-            self._run = run = recorder.new_run(context, resumed=bool(history), agent=self._agent)
+            channel = await recorder.channel_of(event, context)
+            # In a channel the stream is new each time, and its history retells what others have said.
+            resumed = bool(history) and channel is None
+            self._run = run = recorder.new_run(context, resumed=resumed, agent=self._agent, channel=channel)
             remember(self._stream_id, run)
             recorder.safe.runs_open += not run.inside
         except Exception as error:
             recorder.safe.note(error)
             return
-        await self._write(lambda: [recorder.opening(run, context, resumed=bool(history))])
+        await self._write(lambda: [recorder.opening(run, context, resumed=resumed)])
 
     async def _end(self, last: Callable[[Run], Event], *, may_wait: bool = True) -> None:
         run, self._run = self._run, None
