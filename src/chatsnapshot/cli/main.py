@@ -16,6 +16,7 @@ SECTIONS = {
     "Record": {
         "record": (_HOME + "record", "Record one event."),
         "ingest": (_HOME + "ingest", "Record lines of JSON, each once, from files or standard input."),
+        "import": (_HOME + "import_", "Record what the files of another program say, each event once."),
         "evaluate": (_HOME + "evaluate", "Say how well a run or an event did."),
         "end": (_HOME + "end", "Close a run whose process died."),
         "demo": (_HOME + "demo", "Record a small multi-agent run, with a crash in it, and show it."),

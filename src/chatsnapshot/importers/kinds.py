@@ -1,0 +1,69 @@
+"""Which importers there are, and which other files are known by sight though nothing here imports them."""
+
+from __future__ import annotations
+
+import difflib
+
+from chatsnapshot.errors import NotFound
+from chatsnapshot.importers.ag2_logs import AG2Logs
+from chatsnapshot.importers.base import Importer
+from chatsnapshot.importers.jsontext import read_object
+
+__all__ = ["KINDS", "importer_of", "known_by_sight", "likeliest"]
+
+_IMPORTERS: tuple[Importer, ...] = (AG2Logs(),)
+
+KINDS = tuple(importer.kind for importer in _IMPORTERS)
+"""The kinds that can be imported."""
+
+SURE_ENOUGH = 0.5
+"""Below this an importer's guess counts as none."""
+
+_SIGHTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("a JSONL ledger: open it with --ledger", ("chatsnapshot", "format", "check")),
+    ("events, one a line, for 'chatsnapshot ingest'", ("event_type", "correlation_id")),
+    ("events, one a line, for 'chatsnapshot ingest'", ("event_type", "payload")),
+    ("an OpenTelemetry trace (OTLP JSON)", ("resourceSpans",)),
+    ("OpenTelemetry logs (OTLP JSON)", ("resourceLogs",)),
+    ("OpenTelemetry metrics (OTLP JSON)", ("resourceMetrics",)),
+    ("an Inspect evaluation log", ("version", "status", "eval")),
+    ("a Claude Code session", ("sessionId", "type")),
+    ("a Claude Code session", ("type", "messageId")),
+    ("a Codex session", ("timestamp", "type", "payload")),
+    ("a saved chat", ("chat_id", "messages")),
+)
+"""What a file is, by keys of its first object."""
+
+
+def importer_of(kind: str) -> Importer:
+    """The importer of that kind; raises :class:`NotFound` with the nearest kinds."""
+    for importer in _IMPORTERS:
+        if importer.kind == kind:
+            return importer
+    near = difflib.get_close_matches(kind, KINDS, n=1) or KINDS
+    raise NotFound(f"nothing imports {kind!r}; the kinds are {', '.join(KINDS)} (did you mean {near[0]}?)")
+
+
+def likeliest(head: bytes) -> Importer | None:
+    """The importer that is surest of a file that begins so; ``None`` when none is sure enough."""
+    best = max(_IMPORTERS, key=lambda importer: importer.looks_like(head))
+    return best if best.looks_like(head) >= SURE_ENOUGH else None
+
+
+def known_by_sight(head: bytes) -> str | None:
+    """What a file is, in words, where its beginning tells and no importer takes it."""
+    if head.startswith(b"SQLite format 3\0"):
+        return "a SQLite database: if it is a ledger, open it with --ledger"
+    if head[:2] == b"PK":
+        return "a ZIP archive: unpack it first"
+    if not head.strip():
+        return "an empty file"
+    document = read_object(head)
+    members = document.members.keys()
+    for what, keys in _SIGHTS:
+        if members >= set(keys):
+            return what
+    items = document.members.get("history")
+    if isinstance(items, list) and any(isinstance(item, dict) and "message_type" in item for item in items):
+        return "a SWE-agent trajectory"
+    return None
