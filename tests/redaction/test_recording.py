@@ -119,3 +119,13 @@ def test_what_an_adapter_records_is_redacted_also_when_it_is_tried_again(tmp_pat
         asyncio.run(safe.arecord(new_event("a.b", SAID, correlation_id="c")))
         assert [entry.payload for entry in ledger.read()] == [SAFE] * 3
         assert safe.dropped == 0 and event["payload"] is SAID
+
+
+def test_the_ag2_recorder_takes_secrets_out_unless_told_otherwise():
+    from chatsnapshot.adapters.ag2 import AG2Recorder
+
+    with chatsnapshot.open("memory:") as ledger:
+        event = new_event("a.b", SAID, correlation_id="c")
+        AG2Recorder(ledger).safe.record(event)
+        AG2Recorder(ledger, redact=None).safe.record(new_event("a.b", SAID, correlation_id="c"))
+        assert [entry.payload for entry in ledger.read()] == [SAFE, SAID]
