@@ -349,7 +349,10 @@ def _offered() -> Schemas:
             try:
                 if isinstance(offer, Exception):
                     raise offer
-                made._take(Schemas(offer, plugins=False), source)
+                apart = Schemas(offer, plugins=False)  # taken whole or not at all
+                for one in apart._own.values():
+                    one.source = source
+                made._take(apart, source)
             except LedgerError as error:
                 _log.warning("the schemas of %s are left out: %s", source, error)
             except Exception as error:
