@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import chatsnapshot
+from chatsnapshot import Limits
 from chatsnapshot.backup import backup, restore
 from chatsnapshot.errors import Corrupt, LedgerError, NotFound, StoreUnavailable
+from chatsnapshot.stores import jsonl_copy
 
 Fill = Callable[..., None]
 Numbers = Callable[[Path], list[int]]
@@ -100,16 +103,78 @@ def test_a_ledger_that_is_damaged_beyond_reading_is_replaced_and_kept(
     assert Path(f"{made.kept}-wal").read_bytes() == b"what is left of a log"
 
 
-def test_a_ledger_in_use_is_not_replaced(tmp_path: Path, fill: Fill, numbers: Numbers) -> None:
-    path, copy = tmp_path / "runs.db", tmp_path / "copy.db"
+@pytest.mark.parametrize("read_only", [False, True], ids=["written", "read"])
+def test_a_ledger_in_use_is_not_replaced(
+    path: Path, tmp_path: Path, fill: Fill, numbers: Numbers, read_only: bool
+) -> None:
+    copy = tmp_path / f"copy{path.suffix}"
     fill(path, 5)
     backup(path, copy)
-    with chatsnapshot.open(path) as ledger:
-        ledger.record("a.b", {"number": 5}, correlation_id="c")
+    with chatsnapshot.open(path, read_only=read_only) as ledger:
+        assert len(list(ledger.read())) == 5
+        if not read_only:
+            ledger.record("a.b", {"number": 5}, correlation_id="c")
         with pytest.raises(StoreUnavailable, match="in use"):
             restore(copy, path, force=True)
-        ledger.record("a.b", {"number": 6}, correlation_id="c")
-    assert numbers(path) == list(range(7))
+        if not read_only:
+            ledger.record("a.b", {"number": 6}, correlation_id="c")
+    assert numbers(path) == list(range(5 if read_only else 7))
+
+
+def test_a_jsonl_ledger_of_one_segment_is_never_away_while_it_is_replaced(
+    tmp_path: Path, fill: Fill, numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, copy = tmp_path / "runs.jsonl", tmp_path / "copy.jsonl"
+    fill(path, 15)
+    backup(path, copy)
+    fill(path, 15, first=15)
+    seen: list[bool] = []
+    for name in ("rename", "replace", "link", "unlink", "mkdir"):
+        original = getattr(os, name)
+
+        def watched(*given: object, original: Callable[..., None] = original, **options: object) -> None:
+            original(*given, **options)
+            seen.append(path.exists())
+
+        monkeypatch.setattr(os, name, watched)
+    made = restore(copy, path, force=True)
+    monkeypatch.undo()
+    assert seen and all(seen)
+    assert numbers(path) == list(range(15))
+    assert numbers(Path(str(made.kept)) / path.name) == list(range(30))
+    for one in (path, Path(str(made.kept)) / path.name):
+        with chatsnapshot.open(one) as ledger:
+            assert ledger.verify().ok
+
+
+@pytest.mark.parametrize("segments", [1, 3])
+def test_what_cannot_be_put_in_place_is_taken_back(
+    tmp_path: Path, fill: Fill, numbers: Numbers, monkeypatch: pytest.MonkeyPatch, segments: int
+) -> None:
+    path, copy = tmp_path / "runs.jsonl", tmp_path / "copy.jsonl"
+    limits = Limits(segment_bytes_max=4_096) if segments > 1 else Limits()
+    fill(path, 15, limits=limits)
+    backup(path, copy)
+    fill(path, 15, first=15, limits=limits)
+
+    def there() -> set[str]:
+        """All but the log of the index, which SQLite makes and removes."""
+        return {name for name in os.listdir(tmp_path) if not name.endswith(("-wal", "-shm"))}
+
+    before = there()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "not permitted")
+
+    monkeypatch.setattr(jsonl_copy, "place_new", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(LedgerError):
+        restore(copy, path, force=True)
+    monkeypatch.undo()
+    assert there() == before
+    assert numbers(path) == list(range(30))
+    with chatsnapshot.open(path) as ledger:
+        assert ledger.verify().ok
 
 
 def test_a_damaged_backup_is_found_before_anything_is_touched(

@@ -11,16 +11,20 @@ import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 
+import apsw
+
 from chatsnapshot.errors import Corrupt, LedgerError, NotFound, StoreFull, StoreUnavailable
 from chatsnapshot.stores import filelock
 from chatsnapshot.stores.filelock import file_lock
+from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.jsonl_file import FULL, FileIO, Stamp, Unwritten, folder_of, io_error, write_all
 from chatsnapshot.stores.jsonl_repair import has_torn_header
 from chatsnapshot.stores.jsonl_segments import Segments
-from chatsnapshot.stores.placing import exists, place_new
+from chatsnapshot.stores.placing import exists, place_new, second_name
 
 __all__ = ["copy_lines", "place_lines", "sync_lines"]
 
+_IN_USE_MS = 1_000
 _BESIDE = (".index.db", ".index.db-wal", ".index.db-shm", ".doubt")
 """What says something about the lines and means nothing for others."""
 
@@ -176,8 +180,10 @@ def place_lines(made: str, target: str, *, force: bool, aside: str, keep: bool) 
     """Put the finished ledger ``made`` at ``target``; gives where what was there is kept, if anywhere.
 
     The first segment comes last: a ledger is there when it is. Without ``force`` nothing is replaced. With it, what is
-    there goes first into the folder ``aside``, which is removed at the end unless it is to be kept; for an instant no
-    ledger is at the target, and both are whole on the disk. Raises ``OSError``.
+    there is first in the folder ``aside`` too, which is removed at the end unless it is to be kept. A ledger of one
+    segment is replaced in one step; with more, for an instant no ledger is at the target, and both are whole on the
+    disk. What cannot be finished is taken back. Raises :class:`StoreUnavailable` while somebody uses the ledger that is
+    to be replaced, ``OSError``.
     """
     if os.path.lexists(target) and (not force or os.path.isdir(target)):
         raise exists(target)
@@ -187,16 +193,103 @@ def place_lines(made: str, target: str, *, force: bool, aside: str, keep: bool) 
             f"{before[0]} belongs to another ledger, or to a copy that was interrupted; move it away, or give --force "
             "to have it set aside"
         )
-    before += [target + name for name in _BESIDE if os.path.lexists(target + name)]
-    if before:
-        os.mkdir(aside, 0o700)
-        for piece in reversed(before):
-            os.rename(piece, os.path.join(aside, os.path.basename(piece)))
+    _refuse_in_use(target)
+    beside = [target + name for name in _BESIDE if os.path.lexists(target + name)]
+    if not before and not beside:
+        _put(made, target)
+        return None
+    os.mkdir(aside, 0o700)
+    if target in before and not any(Segments(path, FileIO("os")).count() > 1 for path in (target, made)):
+        _replace_one(made, target, aside, beside)
+    else:
+        _replace_many(made, target, aside, before + beside)
+    if not keep:
+        shutil.rmtree(aside)
+        return None
+    return aside
+
+
+def _put(made: str, target: str) -> None:
+    """Give the pieces of a finished ledger their names, where nothing is."""
     for piece in _pieces(made):
         if piece == made:
             place_new(made, target)
         else:
             os.rename(piece, target + piece[len(made) :])
-    if before and not keep:
+
+
+def _replace_one(made: str, target: str, aside: str, beside: list[str]) -> None:
+    """Replace a ledger of one segment by another in one step. Blobs of both lie side by side for a while."""
+    files = FileIO("os")
+    kept, old, new = os.path.join(aside, os.path.basename(target)), target + ".blobs", made + ".blobs"
+    held = set(files.names(old))
+    brought = set(files.names(new))
+    try:
+        second_name(target, kept)
+        if os.path.isdir(old):
+            os.mkdir(kept + ".blobs", 0o700)
+            for name in held:
+                second_name(os.path.join(old, name), os.path.join(kept + ".blobs", name))
+        if brought and not os.path.isdir(old):
+            files.make_folder(old)
+        for name in brought - held:
+            os.rename(os.path.join(new, name), os.path.join(old, name))
+        for piece in beside:  # the index of one ledger says nothing of another
+            os.rename(piece, os.path.join(aside, os.path.basename(piece)))
+        os.replace(made, target)
+    except BaseException:
+        _moved_back(aside, target, beside)
+        for name in brought - held:
+            if os.path.exists(os.path.join(old, name)):
+                os.unlink(os.path.join(old, name))
         shutil.rmtree(aside)
-    return aside if before and keep else None
+        raise
+    for name in held - brought:
+        os.unlink(os.path.join(old, name))
+
+
+def _replace_many(made: str, target: str, aside: str, pieces: list[str]) -> None:
+    """Move away what is there, its first segment first, and put the other in its place."""
+    try:
+        for piece in reversed(pieces):
+            os.rename(piece, os.path.join(aside, os.path.basename(piece)))
+        _put(made, target)
+    except BaseException:
+        _moved_back(aside, target, pieces)
+        os.rmdir(aside)
+        raise
+
+
+def _moved_back(aside: str, target: str, pieces: list[str]) -> None:
+    for piece in pieces:  # the first segment is last among those that make up the ledger
+        there = os.path.join(aside, os.path.basename(piece))
+        if os.path.lexists(there):
+            if os.path.isdir(piece):
+                shutil.rmtree(piece)
+            os.rename(there, piece)
+
+
+def _refuse_in_use(target: str) -> None:
+    """Raise when somebody has the ledger open: whoever reads or writes it has a connection to its index."""
+    index = target + ".index.db"
+    if not os.path.exists(index):
+        return
+    with at_work:
+        try:
+            db = apsw.Connection(index, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX)
+        except apsw.Error:
+            return
+        try:
+            db.set_busy_timeout(_IN_USE_MS)
+            # Leaving the write-ahead log works only for a connection that is the only one.
+            used = db.execute("PRAGMA journal_mode=DELETE").get != "delete"
+        except (apsw.BusyError, apsw.LockedError):
+            used = True
+        except apsw.Error:
+            used = False  # no index that SQLite can read: it goes with the rest
+        finally:
+            db.close()
+    if used:
+        raise StoreUnavailable(
+            f"{target} is in use by another process, or another part of this one; close it there, then replace it"
+        )

@@ -14,7 +14,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["exists", "free_name", "part_folder", "place_new"]
+__all__ = ["exists", "free_name", "part_folder", "place_new", "second_name"]
 
 
 @contextmanager
@@ -81,6 +81,14 @@ def place_new(made: str, target: str) -> None:
     if os.path.lexists(target):
         raise exists(target)
     os.rename(made, target)
+
+
+def second_name(path: str, name: str) -> None:
+    """Give a file another name beside its own, or make a copy where there are no hard links. Raises ``OSError``."""
+    try:
+        os.link(path, name)
+    except OSError:
+        shutil.copy2(path, name)
 
 
 def exists(target: str) -> LedgerError:

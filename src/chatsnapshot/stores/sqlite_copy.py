@@ -8,14 +8,13 @@ inside a read transaction, as here, all steps copy the one snapshot, and writers
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterable
 
 import apsw
 
 from chatsnapshot.errors import LedgerError, StoreFull, StoreUnavailable
 from chatsnapshot.stores.forking import at_work
-from chatsnapshot.stores.placing import exists, place_new
+from chatsnapshot.stores.placing import exists, place_new, second_name
 from chatsnapshot.stores.sqlite_errors import is_full, is_unwritten, mapped
 from chatsnapshot.stores.sqlite_read import one_snapshot
 from chatsnapshot.stores.sqlite_schema import connect
@@ -112,13 +111,13 @@ def place_database(made: str, target: str, *, force: bool, aside: str, keep: boo
     # Second names first: SQLite removes a log that it cannot make anything of, and somebody else may.
     saved = {log: aside + log[len(target) :] for log in logs}
     for log, name in saved.items():
-        _second_name(log, name)
+        second_name(log, name)
     kept = None
     if os.path.exists(target):
         if _brought_to_rest(target, saved.values()):
             saved.clear()
         if keep:
-            _second_name(target, aside)
+            second_name(target, aside)
             kept = aside
     for side in ("-shm", *_LOGS):
         _remove(target + side)
@@ -163,13 +162,6 @@ def _remove(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         pass
-
-
-def _second_name(path: str, name: str) -> None:
-    try:
-        os.link(path, name)
-    except OSError:
-        shutil.copy2(path, name)  # no hard links here
 
 
 def _holds_something(path: str) -> bool:
