@@ -69,7 +69,8 @@ def noted_facts(dangling: Sequence[int], calls: Sequence[int], erased: int) -> t
             f"{len(dangling):,} causes are not in this ledger, first named at position {dangling[0]}"
         )
     if calls:
-        notes.append(f"{len(calls):,} tool calls have no result, the first at position {calls[0]}")
+        said = "tool call has" if len(calls) == 1 else "tool calls have"
+        notes.append(f"{len(calls):,} {said} no result, the first at position {calls[0]}")
     if erased:
         notes.append(f"{erased:,} payloads were erased, each with its record")
     return tuple(notes)
