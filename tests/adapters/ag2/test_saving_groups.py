@@ -286,12 +286,12 @@ logging.disable(logging.WARNING)
 from autogen import ConversableAgent, GroupChat, GroupChatManager
 from chatsnapshot import AG2ChatPersistence
 
-step, backend, path = sys.argv[1:4]
-configs = json.loads(sys.argv[4])
+step, path = sys.argv[1:3]
+configs = json.loads(sys.argv[3])
 agents = [ConversableAgent(name, llm_config=configs[name], human_input_mode="NEVER") for name in configs]
 chat = GroupChat(agents, messages=[], max_round=2, speaker_selection_method="round_robin")
 manager = GroupChatManager(chat, llm_config=False)
-with AG2ChatPersistence(backend, {"path": path}) as persistence:
+with AG2ChatPersistence("sqlite", {"path": path}) as persistence:
     if step == "save":
         agents[0].initiate_chat(manager, message="hi", silent=True)
         persistence.save_groupchat("round-1", manager)
@@ -301,8 +301,7 @@ with AG2ChatPersistence(backend, {"path": path}) as persistence:
 """
 
 
-@pytest.mark.parametrize("backend", ["json", "sqlite"])
-def test_a_group_goes_on_in_another_process(models: Models, tmp_path: Path, backend: str) -> None:
+def test_a_group_goes_on_in_another_process(models: Models, tmp_path: Path) -> None:
     server = models({"bob": ["b1"], "carol": ["c1"]})
     configs = json.dumps({name: server.classic(name) for name in ("alice", "bob", "carol")})
     for step in ("save", "restore"):
@@ -313,7 +312,6 @@ def test_a_group_goes_on_in_another_process(models: Models, tmp_path: Path, back
             "-c",
             PROCESS,
             step,
-            backend,
             str(tmp_path / "chats"),
             configs,
         ]
