@@ -15,10 +15,13 @@ from chatsnapshot import Ledger
 from chatsnapshot.adapters.ag2 import AG2Recorder
 
 # Test files import these helpers by this name; the folder is no package.
-_spec = importlib.util.spec_from_file_location("classic_chats", Path(__file__).with_name("chats.py"))
-assert _spec and _spec.loader
-sys.modules["classic_chats"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sys.modules["classic_chats"])
+for _name in ("chats", "groups"):
+    _spec = importlib.util.spec_from_file_location(
+        f"classic_{_name}", Path(__file__).with_name(f"{_name}.py")
+    )
+    assert _spec and _spec.loader
+    sys.modules[f"classic_{_name}"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules[f"classic_{_name}"])
 
 
 @pytest.fixture

@@ -96,14 +96,17 @@ class Recording:
                 self.recorder.safe.record(*made)
 
     def answered(self, answer: Any) -> None:
-        """Record what a person answered to the question that this context asked last."""
+        """Record what a person answered: to the question that this context asked last, or to the oldest."""
         with self._lock:
             try:
                 question = QUESTION.get()
-                known = self._questions.pop(question or "", None)
-                if question is None or known is None:
+                if question not in self._questions:
+                    # Asked before we came: then no context tells who asked.
+                    question = next(iter(self._questions), None)
+                if question is None:
                     return
-                made = known[0].answered(question, answer, secret=known[1])
+                run, secret = self._questions.pop(question)
+                made = run.answered(question, answer, secret=secret)
             except Exception as error:
                 self.recorder.safe.note(error)
                 return

@@ -63,7 +63,16 @@ def tap(stream: Any, recording: Recording) -> None:
         for item in list(queue.queue if hasattr(queue, "queue") else queue._queue):
             recording.take(item)
         queue._put = put
-    stream.input = heard(stream.input, recording)
+    answers = stream._output_stream
+    give = answers._get
+
+    def take() -> Any:
+        # Whoever asked before we came waits here already, so ``input`` would be too late a place.
+        answer = give()
+        recording.answered(answer)
+        return answer
+
+    answers._get = take
 
 
 def heard(original: Any, recording: Recording) -> Any:
