@@ -27,7 +27,16 @@ from chatsnapshot.misfits import find_misfits
 from chatsnapshot.pending import FlushReport, Pending, rows_of
 from chatsnapshot.playback import recorded
 from chatsnapshot.policies import Opening
-from chatsnapshot.reading import Moment, Reading, Replay, blob_name, erasable, make_query, to_entries
+from chatsnapshot.reading import (
+    Moment,
+    Reading,
+    Replay,
+    blob_name,
+    erasable,
+    make_query,
+    off_loop,
+    to_entries,
+)
 from chatsnapshot.recorder import Recorder
 from chatsnapshot.redaction import redactor_of
 from chatsnapshot.run import Run, make_run
@@ -553,8 +562,8 @@ class Ledger:
         return Reading(self, query, after=after, until=until, limit=limit, reverse=reverse)
 
     def aread(self, **filters: Any) -> AsyncIterator[LedgerEntry]:
-        """As :meth:`read`, for ``async for``; pages are fetched off the event loop."""
-        return self.read(**filters).__aiter__()
+        """As :meth:`read`, for ``async for``; it begins at the first step, and everything is looked up off the loop."""
+        return off_loop(lambda: self.read(**filters))
 
     def get(self, event_id: object) -> LedgerEntry:
         """The entry of one event, named by its id, an envelope or a ``Pending``; raises :class:`NotFound`."""
@@ -582,8 +591,8 @@ class Ledger:
     def areplay(
         self, correlation_id: object, *, until: Moment | None = None, children: bool = False
     ) -> AsyncIterator[LedgerEntry]:
-        """As :meth:`replay`, for ``async for``."""
-        return self.replay(correlation_id, until=until, children=children).__aiter__()
+        """As :meth:`replay`, for ``async for``; it begins at the first step, and everything is looked up off the loop."""
+        return off_loop(lambda: self.replay(correlation_id, until=until, children=children))
 
     def tail(self, *, after: int | None = None, timeout: float | None = None, **filters: Any) -> Tail:
         """Follow the ledger: entries after a position (from now on when ``None``), then live; see :class:`Tail`.

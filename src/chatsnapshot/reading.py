@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import starmap
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ __all__ = [
     "blob_name",
     "erasable",
     "make_query",
+    "off_loop",
     "position_until",
     "to_entries",
 ]
@@ -330,10 +331,18 @@ class Replay:
         import asyncio
         from itertools import islice
 
-        entries = iter(self)
+        entries = await asyncio.to_thread(iter, self)  # it looks the head up
         while chunk := await asyncio.to_thread(lambda: list(islice(entries, 500))):
             for entry in chunk:
                 yield entry
+
+
+async def off_loop(make: Callable[[], Reading | Replay]) -> AsyncIterator[LedgerEntry]:
+    """The entries of what ``make`` gives; already its own look-ups, of the head for one, are made off the event loop."""
+    import asyncio
+
+    async for entry in await asyncio.to_thread(make):
+        yield entry
 
 
 def _position(entry: LedgerEntry) -> int:

@@ -269,6 +269,34 @@ def test_async_reading_gives_what_reading_gives(url: str, opened: Callable[..., 
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("made", ["aread", "areplay"])
+def test_async_reading_never_asks_the_store_on_the_event_loop(
+    path: str, opened: Callable[..., Ledger], made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = opened(path, limits=Limits(page_entries_max=3))
+    ledger.record_many([one(n) for n in range(10)])
+    threads: set[int] = set()
+
+    def watch(name: str) -> None:
+        original = getattr(ledger._store, name)
+
+        def asked(*given: Any, **options: Any) -> Any:
+            threads.add(threading.get_ident())
+            return original(*given, **options)
+
+        monkeypatch.setattr(ledger._store, name, asked)
+
+    for name in ("head", "last_sequence", "children", "read"):
+        watch(name)
+
+    async def main() -> int:
+        given: dict[str, Any] = {"correlation_id": "c", "children": True} if made == "areplay" else {}
+        assert len([entry async for entry in getattr(ledger, made)(**given)]) == 10
+        return threading.get_ident()
+
+    assert asyncio.run(main()) not in threads and threads
+
+
 @pytest.mark.parametrize("made", ["read", "aread", "areplay"])
 def test_an_async_loop_that_breaks_off_goes_on_where_it_was(
     url: str, opened: Callable[..., Ledger], made: str
