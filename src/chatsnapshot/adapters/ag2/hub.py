@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chatsnapshot.adapters.ag2.network import ChannelRun, Packet
+from chatsnapshot.adapters.ag2.network import ChannelRun
 from chatsnapshot.adapters.ag2.run import Parent
 from chatsnapshot.adapters.plain import describe_error, header_text
 from chatsnapshot.adapters.policy import Event
@@ -89,7 +89,7 @@ class HubTap:
             "system.error",
             {"name": "turn_failed", "error": describe_error(exc), "envelope_id": envelope_id},
             by=agent_id,
-            answering=envelope_id,
+            answering=True,
         )
 
     @_harmless
@@ -105,9 +105,7 @@ class HubTap:
             "error": describe_error(reason),
             "recipient": self._name(recipient_id),
         }
-        await self._beside(
-            envelope.channel_id, "system.error", told, by=envelope.sender_id, answering=envelope.envelope_id
-        )
+        await self._beside(envelope.channel_id, "system.error", told, by=envelope.sender_id)
 
     @_harmless
     async def on_expectation_fired(self, channel_id: str, expectation: Any, violation: Any) -> None:
@@ -125,18 +123,15 @@ class HubTap:
     # --- for turns inside a channel ---------------------------------------------------------------------------
 
     async def answered_by(self, channel_id: str, agent_id: str, asked: str) -> Parent | None:
-        """The packet that a turn of this agent answers: the newest addressed to it whose text it was given."""
+        """The packet that a turn of this agent answers."""
         await self.catch_up(channel_id)
         followed = self._followed.get(channel_id)
         if followed is None:
             return None
-        heard = [packet for packet in followed.run.packets if _hears(agent_id, packet)]
-        told = [packet for packet in heard if packet.text and packet.text in asked] or heard
-        return (
-            Parent(channel_id, told[-1].event_id, told[-1].sender)
-            if told
-            else Parent(channel_id, followed.run.last)
-        )
+        packet = followed.run.answered_by(agent_id, asked)
+        if packet is None:
+            return Parent(channel_id, followed.run.last)
+        return Parent(channel_id, packet.event_id, packet.sender)
 
     # --- the log ----------------------------------------------------------------------------------------------
 
@@ -194,13 +189,18 @@ class HubTap:
         payload: dict[str, Any],
         *,
         by: str | None,
-        answering: str = "",
+        answering: bool = False,
     ) -> None:
         followed = self._followed.get(channel_id)
         if followed is None:
             return
-        cause = followed.run.id_of(answering) if answering else None
-        event = followed.run.beside(event_type, payload, cause=cause, by=self._name(by) if by else None)
+        answered = followed.run.answered_by(by) if by and answering else None
+        event = followed.run.beside(
+            event_type,
+            payload,
+            cause=answered.event_id if answered else None,
+            by=self._name(by) if by else None,
+        )
         await self.recorder.safe.arecord(event)
 
     def _name(self, agent_id: str) -> str:
@@ -265,10 +265,6 @@ async def _known(ledger: Any, events: list[Event]) -> set[str]:
             continue
         known.add(event["event_id"])
     return known
-
-
-def _hears(agent_id: str, packet: Packet) -> bool:
-    return packet.sender_id != agent_id and (packet.audience is None or agent_id in packet.audience)
 
 
 def _native(envelope: Any) -> dict[str, Any]:

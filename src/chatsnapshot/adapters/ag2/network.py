@@ -25,6 +25,7 @@ class Packet(NamedTuple):
     """Something said in a channel, as one may answer it."""
 
     event_id: str
+    """Of what was said, or of the handoff in it."""
     sender_id: str
     sender: str
     audience: list[str] | None
@@ -77,10 +78,6 @@ class ChannelRun:
         """The id of the first event."""
         return self._id("started")
 
-    def id_of(self, envelope_id: str) -> str:
-        """The id of the event of an envelope."""
-        return self._id(envelope_id)
-
     def read(self, envelope: Any) -> list[Event]:
         """The events of the next line of the log."""
         self.lines += 1
@@ -96,6 +93,21 @@ class ChannelRun:
             return [self._start(envelope)]
         made = [] if self._started else [self._start(envelope)]
         return made + _KINDS.get(kind, ChannelRun._other)(self, envelope)
+
+    def answered_by(self, agent_id: str, asked: str = "") -> Packet | None:
+        """The packet after which an agent speaks: the newest that reached it.
+
+        Where agents need not wait for their turn, it is the newest whose text it was asked, for others may have come
+        since. (In a workflow AG2 asks with the text that opened the round, however many have spoken.)
+        """
+        heard = [
+            packet
+            for packet in self.packets
+            if packet.sender_id != agent_id and (packet.audience is None or agent_id in packet.audience)
+        ]
+        if getattr(self._state, "expected_next_speaker", None) is None:
+            heard = [packet for packet in heard if packet.text and packet.text in asked] or heard
+        return heard[-1] if heard else None
 
     def beside(
         self, event_type: str, payload: Mapping[str, Any], *, cause: str | None, by: str | None
@@ -151,6 +163,7 @@ class ChannelRun:
                 "reason": routing.get("reason"),
             }
             made.append(self._made(f"{key}/handoff", "execution.handoff", handoff, envelope, native=False))
+            self.packets.append(self.packets.pop()._replace(event_id=made[-1]["event_id"]))
         changed = {name: value for name, value in dict(data.get("context_updates") or {}).items() if value}
         if changed:
             made.append(self._changed(f"{key}/context", "context", changed, envelope, native=False))
