@@ -124,7 +124,13 @@ def test_a_key_that_goes_breaks_nothing_where_the_schema_is_open() -> None:
 def test_a_part_that_names_few_keys_does_not_make_the_others_unwritten() -> None:
     old = {
         **ORDER,
-        "allOf": [{"anyOf": [{"properties": {"id": ORDER["properties"]["id"]}, "required": ["id"]}]}],
+        "allOf": [
+            {
+                "anyOf": [
+                    {"type": "object", "properties": {"id": ORDER["properties"]["id"]}, "required": ["id"]}
+                ]
+            }
+        ],
     }
     new = changed(total={"type": "string"})
     assert found(old, new, "backward") == [
