@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import subprocess
@@ -166,14 +167,18 @@ def test_a_restored_talk_is_a_copy_of_its_own(models: Models, persistence: AG2Ch
     pair = Pair(models({"m": ["hello TERMINATE"]}))
     pair.chat("hi")
     persistence.save_conversation("case-7", pair.both)
+    pair.user._oai_messages[pair.assistant].append(tool_call("call-9"))
+    persistence.save_conversation("case-7", pair.both)
     pair.user._oai_messages[pair.assistant][0]["content"] = "changed after the save"
     one, other = Pair(models({"m": []})), Pair(models({"m": []}))
     loaded = persistence.load_conversation("case-7")
     persistence.restore_conversation(loaded, one.both)
     one.user._oai_messages[one.assistant][0]["content"] = "changed after the restore"
+    one.user._oai_messages[one.assistant][-1]["tool_calls"][0]["id"] = "changed"
     persistence.restore_conversation(loaded, other.both)
     assert other.user._oai_messages[other.assistant][0]["content"] == "hi"
     assert other.assistant._oai_messages[other.user][0]["content"] == "hi"
+    assert other.user._oai_messages[other.assistant][-1] == tool_call("call-9")
 
 
 def test_a_new_peer_can_still_be_talked_to_after_a_restore(
@@ -246,6 +251,23 @@ def test_of_several_open_calls_only_those_without_a_record_are_executed(
     restored.resume()
     assert fresh.added == [(1, 2)]
     assert fresh.seen()[-2:] == [("tool", "recorded", "call-1"), ("tool", "3", "call-2")]
+
+
+def test_agents_with_async_tools_go_on_too(models: Models, persistence: AG2ChatPersistence) -> None:
+    async def slowly(a: int, b: int) -> int:
+        await asyncio.sleep(0)
+        return a * 10 + b
+
+    pair = Pair(models({"m": []}))
+    stop_in_call(pair, "call-1", "call-2")
+    persistence.save_conversation("case-7", pair.both)
+    for results, seen in (({"call-1": "recorded"}, ["recorded", "12"]), (None, ["12", "12"])):
+        fresh = Pair(models({"m": ["done TERMINATE"]}))
+        fresh.user._function_map["add"] = slowly
+        restored = persistence.restore_conversation("case-7", fresh.both, results=results)
+        talk = asyncio.run(restored.aresume())
+        assert talk[-1]["content"] == "done TERMINATE"
+        assert [one[1] for one in fresh.seen()[-2:]] == seen
 
 
 def test_open_calls_can_be_closed_without_running_the_tools(

@@ -1,5 +1,6 @@
 """Group chats of the classic line that go on with a saved talk: managers, and patterns with context variables."""
 
+import asyncio
 import json
 import logging
 import subprocess
@@ -85,12 +86,19 @@ def test_a_group_chat_is_restored_exactly_and_a_new_message_goes_on(
     assert [content for _, _, content in seen(fresh.server, 0)] == ["hi", "b1", "c1", "more?"]
 
 
-def test_a_group_goes_on_from_where_it_stopped(models: Models, persistence: AG2ChatPersistence) -> None:
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_a_group_goes_on_from_where_it_stopped(
+    models: Models, persistence: AG2ChatPersistence, way: str
+) -> None:
     first = Round(models({"bob": ["b1"]}), max_round=2)
     first.agents[0].initiate_chat(first.manager, message="hi", silent=True)
     persistence.save_conversation("round-1", [first.manager])
     fresh = Round(models({"carol": ["c1"], "alice": ["a2"]}))
-    persistence.restore_conversation("round-1", [fresh.manager]).resume(silent=True)
+    restored = persistence.restore_conversation("round-1", [fresh.manager])
+    if way == "async":
+        asyncio.run(restored.aresume(silent=True))
+    else:
+        restored.resume(silent=True)
     assert fresh.said() == [("alice", "hi"), ("bob", "b1"), ("carol", "c1"), ("alice", "a2")]
     assert [content for _, _, content in seen(fresh.server, 0)] == ["hi", "b1"]
 

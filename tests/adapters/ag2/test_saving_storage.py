@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from chatsnapshot import (
     StorageBackend,
     StoreUnavailable,
 )
+from chatsnapshot.integrity import commit, header_bytes, leaf_hash
 
 FILES = {StorageBackend.JSON: "chats.jsonl", StorageBackend.SQLITE: "chats.db"}
 
@@ -277,6 +279,39 @@ def test_an_entry_that_was_changed_is_refused_with_its_position(tmp_path: Path) 
         assert len(_loaded(persistence, 1).messages) == 1
 
 
+def test_an_entry_that_was_rewritten_with_its_hash_is_found_by_the_save_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    with AG2ChatPersistence("sqlite", {"path": path}) as persistence:
+        for count in (1, 2, 3):
+            persistence.save_conversation("case-7", messages=talk(count))
+    _tamper(path, 2, lambda payload: payload.replace(b"message 1", b"massage 1"), rehash=True)
+    with AG2ChatPersistence("sqlite", {"path": path}) as persistence:
+        with pytest.raises(Corrupt, match="position 2") as caught:
+            persistence.restore_conversation("case-7")
+        assert caught.value.position == 2
+        _loaded(persistence, 2)  # alone it looks sound: the tree of the whole ledger knows better
+    with chatsnapshot.open(path) as ledger:
+        assert not ledger.verify().ok
+
+
+def test_a_save_that_comes_between_is_stood_on(tmp_path: Path) -> None:
+    """Another process saves while this one works out what is new."""
+    with chatsnapshot.open(tmp_path / "c.db") as ledger:
+        other = AG2ChatPersistence(storage_config={"ledger": ledger})
+        left = [3, 2, 1]
+
+        def in_between(event: dict[str, Any]) -> None:
+            if left:
+                other.save_conversation("case-7", messages=talk(left.pop()))
+
+        persistence = AG2ChatPersistence(storage_config={"ledger": ledger}, redact=in_between)
+        entry = persistence.save_conversation("case-7", messages=talk(5))
+        assert (entry.sequence, left) == (4, [])
+        assert [len(_loaded(other, place).messages) for place in (1, 2, 3, 4)] == [1, 2, 3, 5]
+        before = list(ledger.read())[2]
+        assert entry.payload["base"]["event_id"] == before.event_id == entry.causation_id
+
+
 def test_values_that_json_cannot_hold_come_back(persistence: AG2ChatPersistence) -> None:
     picture = bytes(range(256)) * 400
     message = {"role": "user", "content": [{"type": "image", "data": picture}], "$odd": {"$type": "mine"}}
@@ -354,8 +389,8 @@ def _loaded(persistence: AG2ChatPersistence, position: int | None) -> Any:
     return loaded
 
 
-def _tamper(path: Path, position: int, change: Any) -> None:
-    """Change a stored payload behind the ledger's back, keeping its length."""
+def _tamper(path: Path, position: int, change: Any, rehash: bool = False) -> None:
+    """Change a stored payload behind the ledger's back, keeping its length; ``rehash`` makes its hashes fit again."""
     db = sqlite3.connect(path)
     for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         db.execute(f'DROP TRIGGER "{name}"')
@@ -368,6 +403,25 @@ def _tamper(path: Path, position: int, change: Any) -> None:
         f'UPDATE "{table}" SET payload = ? WHERE position = ?',
         (changed if isinstance(payload, bytes) else changed.decode(), position),
     )
+    if rehash:
+        db.row_factory = sqlite3.Row
+        row = db.execute(f'SELECT * FROM "{table}" WHERE position = ?', (position,)).fetchone()
+        commitment = commit(row["salt"], row["payload"])
+        header = header_bytes(
+            str(uuid.UUID(bytes=row["event_id"])),
+            row["event_type"],
+            row["timestamp"],
+            row["source"],
+            row["correlation_id"],
+            str(uuid.UUID(bytes=row["causation_id"])) if row["causation_id"] else None,
+            row["schema_version"],
+            row["attributes"],
+            commitment,
+            row["payload_bytes"],
+            row["recorded_at"],
+        )
+        changes = (commitment, leaf_hash(header), position)
+        db.execute(f'UPDATE "{table}" SET commitment = ?, leaf = ? WHERE position = ?', changes)
     db.commit()
     db.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from chatsnapshot.adapters.ag2.saving.lines import STREAMED
@@ -34,7 +34,7 @@ class SavedChat:
     messages: list[dict[str, Any]]
     transcript: list[dict[str, Any]]
     context_variables: dict[str, Any]
-    chat: Chat
+    chat: Chat = field(repr=False)
 
 
 def saved_of(chat: Chat) -> SavedChat:
