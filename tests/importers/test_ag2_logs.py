@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from chatsnapshot.importers import import_file
+from chatsnapshot.projections.render import render_text
+from chatsnapshot.projections.shapes import Message
 
 FILES = ("algorithm-generated_80.json", "hand-crafted_37.json")
 
@@ -59,6 +61,19 @@ def test_a_real_log_gives_what_an_independent_reader_finds_in_it(
     assert (started["input"], started["native"]["ground_truth"]) == (log["question"], log["ground_truth"])
     assert [one.name for one in run.evaluations] == ["is_correct", "mistake"]
     assert ledger.verify(schemas=True).misfits.count == 0
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_real_log_gives_a_transcript_and_a_graph(ledger: Any, shared_data: Path, name: str) -> None:
+    report, entries = imported(ledger, shared_data / "ag2" / name)
+    said = [
+        item for item in ledger.view("transcript", report.correlations[0]).items if isinstance(item, Message)
+    ]
+    assert len(said) == len(of_type(entries, "message"))
+    assert render_text(ledger.view("transcript", report.correlations[0]))
+    graph = ledger.view("graph", report.correlations[0])
+    assert (len(graph.nodes), graph.dangling, graph.cycles) == (len(entries), (), ())
+    assert graph.roots == (entries[0].position,)
 
 
 def test_a_named_log_is_a_run_in_the_order_of_its_steps(ledger: Any, write: Any, named: Any) -> None:

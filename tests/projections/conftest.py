@@ -39,6 +39,7 @@ class History:
         erased: bool = False,
         raw: bytes | None = None,
         event_id: str | None = None,
+        links: list[str] | None = None,
     ) -> LedgerEntry:
         """Record an event; ``at`` is seconds after the start, by default one second an event."""
         position = len(self.entries) + 1
@@ -64,7 +65,7 @@ class History:
             else None,
             payload_json=None if erased else stored,
             version=None,
-            attributes_json=None,
+            attributes_json=msgspec.json.encode({"links": links}).decode() if links else None,
             leaf=bytes(32),
             salt=None if erased else bytes(16),
             commitment=bytes(32),

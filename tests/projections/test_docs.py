@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from chatsnapshot.projections import shapes
+from chatsnapshot.projections import graphshapes, shapes
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "projections.md").read_text()
 COMMON = {"position", "sequence", "at", "speaker", "erased"}
@@ -27,6 +27,11 @@ def first_cells(text: str) -> set[str]:
 @pytest.mark.parametrize("title", ["Runs", "Run", "Evaluation", "Execution", "Timeline", "TimelineItem"])
 def test_each_table_names_the_keys_of_its_shape(title: str) -> None:
     assert first_cells(section(title)) == set(getattr(shapes, title).__struct_fields__)
+
+
+@pytest.mark.parametrize("title", graphshapes.__all__)
+def test_each_table_of_the_graph_names_the_keys_of_its_shape(title: str) -> None:
+    assert first_cells(section(title)) == set(getattr(graphshapes, title).__struct_fields__)
 
 
 def test_the_table_of_items_names_the_keys_of_each_kind() -> None:

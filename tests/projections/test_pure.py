@@ -91,7 +91,7 @@ def event_options(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def standard() -> list[Projection[Any]]:
-    return [get(name)() for name in ("runs", "timeline", "transcript")]
+    return [get(name)() for name in ("runs", "timeline", "transcript", "graph")]
 
 
 same_history = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
@@ -102,7 +102,7 @@ same_history = settings(suppress_health_check=[HealthCheck.function_scoped_fixtu
 def test_no_payload_under_any_type_makes_a_view_or_its_rendering_raise(history: Any, events: Any) -> None:
     record(history, events)
     msgspec.json.encode(views.list_runs(history))
-    for name in ("runs", "timeline", "transcript"):
+    for name in ("runs", "timeline", "transcript", "graph"):
         for run in history.sequences:
             try:
                 found = views.view(history, name, run)
@@ -143,7 +143,8 @@ def test_a_view_up_to_a_position_does_not_depend_on_what_follows(
     full = list(history.entries)
     del history.entries[until:]
     assert msgspec.json.encode(views.list_runs(history)) == msgspec.json.encode(early)
-    cut = {name: views.view(history, name, "x") for name in ("timeline", "transcript") if _has(history, "x")}
+    wanted = ("timeline", "transcript", "graph")
+    cut = {name: views.view(history, name, "x") for name in wanted if _has(history, "x")}
     history.entries.extend(full[until:])
     for name, found in cut.items():
         assert msgspec.json.encode(views.view(history, name, "x", until=until)) == msgspec.json.encode(found)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from chatsnapshot.clock import timestamp_text
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import NotFound
-from chatsnapshot.projections import base, runs, timeline, transcript
+from chatsnapshot.projections import base, graph, runs, timeline, transcript
 from chatsnapshot.projections.forest import forest
 from chatsnapshot.projections.judged import keep, parse
 from chatsnapshot.projections.latest import newest
@@ -23,7 +23,12 @@ __all__ = ["Composed", "Readable", "list_runs", "view"]
 State = TypeVar("State", contravariant=True)
 
 # Named so that their modules are loaded and their projections registered.
-STANDARD = (runs.RunsProjection, timeline.TimelineProjection, transcript.TranscriptProjection)
+STANDARD = (
+    runs.RunsProjection,
+    timeline.TimelineProjection,
+    transcript.TranscriptProjection,
+    graph.GraphProjection,
+)
 
 
 class Readable(Protocol):
@@ -57,15 +62,35 @@ class Composed(Protocol[State]):
         ...
 
 
+@runtime_checkable
+class Outward(Protocol):
+    """A composed projection that is told where events stand that its entries name and that were not read."""
+
+    def outward(self, states: Mapping[str, Any]) -> Iterable[str]:
+        """Ids of such events."""
+        ...
+
+    def compose(
+        self,
+        states: Mapping[str, Any],
+        links: Mapping[str, Link],
+        correlation_id: str,
+        outside: Mapping[str, tuple[str, int]] | None = None,
+    ) -> Any:
+        """As :meth:`Composed.compose`; ``outside`` gives correlation and position of those that are there."""
+        ...
+
+
 def view(
     ledger: Readable, name: str, correlation_id: object = None, *, until: Any = None, children: bool = True
 ) -> Any:
     """The view ``name`` of one correlation, folded on read; ``runs`` without a correlation is :func:`list_runs`.
 
     ``runs`` gives :class:`~chatsnapshot.projections.shapes.Runs`, ``timeline`` a ``Timeline``, ``transcript`` a
-    ``Transcript``; another registered projection its own result. ``until``: a position or a time, inclusive.
-    ``children=False`` leaves child correlations out. Raises :class:`~chatsnapshot.errors.NotFound` for an unknown
-    name (with the nearest ones) and for a correlation without entries.
+    ``Transcript``, ``graph`` a ``Graph``; another registered projection its own result. ``until``: a position or a
+    time, inclusive. ``children=False`` leaves child correlations out. Raises
+    :class:`~chatsnapshot.errors.NotFound` for an unknown name (with the nearest ones) and for a correlation without
+    entries.
     """
     projection = base.get(name)()
     if correlation_id is None:
@@ -86,10 +111,15 @@ def view(
         raise NotFound(_nothing(name, correlation_id, until, bool(places)))
     if isinstance(projection, Composed):
         starts = {key: projection.start(state) for key, state in states.items()}
-        found = links(starts, _where(ledger, places, until))
+        where = _where(ledger, places, until)
+        found = links(starts, where)
         if found[correlation_id].parent is not None:
             # What was asked for is the root here, also where it hangs under one of its own children.
             found[correlation_id] = Link("cycle", None, found[correlation_id].position)
+        if isinstance(projection, Outward):
+            named = {event_id: where(event_id) for event_id in projection.outward(states)}
+            known = {event_id: place for event_id, place in named.items() if place is not None}
+            return projection.compose(states, found, correlation_id, known)
         return projection.compose(states, found, correlation_id)
     state = states[correlation_id]
     return projection.result(state) if isinstance(projection, base.Presented) else state
