@@ -30,6 +30,7 @@ from ag2.testing import TestConfig
 
 import chatsnapshot
 from chatsnapshot import AG2ChatPersistence, Corrupt, InvalidEvent, NotFound, StorageBackend
+from chatsnapshot.adapters.ag2 import AG2Recorder
 
 Call = Callable[..., Any]
 Models = Callable[..., Any]
@@ -222,6 +223,29 @@ def test_a_result_in_the_ledger_of_the_run_answers_too(tmp_path: Path) -> None:
             assert one.events[-1].results[0].result.parts[0].data == 33
             assert (await one.resume()).body == "done"
             assert added == []
+
+    asyncio.run(talk())
+
+
+def test_what_the_recorder_saw_before_a_crash_answers_after_it(call: Call, tmp_path: Path) -> None:
+    """The recorder had the result durable, the save is older: the tool has run and is not run again."""
+
+    async def talk() -> None:
+        with chatsnapshot.open(tmp_path / "runs.db") as ledger:
+            recorder = AG2Recorder(ledger)
+            agent = desk(call("add", a=1, b=2), "3", middleware=[recorder.middleware])
+            reply = await agent.ask("What is 1 + 2?")
+            events = list(await reply.history.get_events())
+            called = next(index for index, event in enumerate(events) if type(event) is ToolCallEvent)
+            stream = MemoryStream(id=reply.context.stream.id)
+            await stream.history.replace(events[: called + 1])
+            persistence = AG2ChatPersistence(storage_config={"ledger": ledger})
+            await persistence.asave_conversation("case-7", agent, stream)
+
+            one = (await persistence.arestore_conversation("case-7", desk("still 3")))["desk"]
+            assert (one.open_calls, kinds(one.events)[-1]) == ([], "ToolResultsEvent")
+            assert (await one.resume()).body == "still 3"
+            assert added == [(1, 2)]
 
     asyncio.run(talk())
 

@@ -12,7 +12,7 @@ from chatsnapshot import jsonvalue
 from chatsnapshot.adapters.ag2.saving.backend import Place
 from chatsnapshot.adapters.ag2.saving.record import DELETED, SAVED, Chat, Content, digest_of
 from chatsnapshot.envelope import LedgerEntry
-from chatsnapshot.errors import Corrupt, NotFound, SequenceConflict
+from chatsnapshot.errors import Corrupt, LedgerError, NotFound, SequenceConflict
 from chatsnapshot.fields import correlation_text
 from chatsnapshot.ledger import Ledger
 from chatsnapshot.redaction import redactor_of
@@ -120,7 +120,7 @@ class Chats:
                 deleted = entry.position
             if position is None or entry.position <= position:
                 self._take(kept, entry)
-        if locate(ledger.url).kind == "jsonl":
+        if _is_lines(ledger):
             # Whose a damaged line was is unknown, so one behind the last save may have been a save of this chat.
             for _ in ledger.read(event_type=[SAVED, DELETED], after=kept.position, until=position):
                 pass
@@ -207,6 +207,13 @@ class Chats:
                     SAVED, name, stored, encoded.blobs, None, _SOURCE_JSON, ledger.limits
                 ).payload_json
         return digest_of(stored)
+
+
+def _is_lines(ledger: Ledger) -> bool:
+    try:
+        return locate(ledger.url).kind == "jsonl"
+    except LedgerError:  # a store of the caller's own
+        return False
 
 
 def _note(found: dict[str, Conversation], entry: LedgerEntry) -> None:
