@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from chatsnapshot.adapters.ag2.continuing import take
+from chatsnapshot.adapters.ag2.earlier import Earlier, left_by, left_in
 from chatsnapshot.adapters.ag2.hub import HubTap, import_channel, listener_class
 from chatsnapshot.adapters.ag2.run import CURRENT, Parent, Run, root_of
 from chatsnapshot.adapters.ag2.storage import RecordingStorage
@@ -43,11 +45,6 @@ class Ended(NamedTuple):
 
     run: Run
     event_id: str
-
-    @property
-    def cause(self) -> str:
-        """What a resumed run follows from: the question that stopped this one, or its end."""
-        return next(reversed(self.run.questions.values()), self.event_id)
 
 
 class AG2Recorder:
@@ -173,6 +170,9 @@ class AG2Recorder:
         self, context: Any, *, resumed: bool, agent: str | None = None, channel: Parent | None = None
     ) -> Run:
         """The run of a turn that begins: a child when that is inside a recorded tool call, a channel or a scope."""
+        continued = take(str(context.stream.id), self.ledger)
+        if continued is not None:
+            return continued
         parent, inside = self.parent_here()
         if channel is not None and not inside:
             parent = channel
@@ -208,18 +208,29 @@ class AG2Recorder:
                 continue  # a channel of another hub
         return None
 
-    def opening(self, run: Run, context: Any, *, resumed: bool) -> Event:
+    async def earlier(self, run: Run) -> Earlier:
+        """What the run before this one left open, from memory, and where that does not do from the ledger."""
+        ended = self._ended.get(run.correlation_id)
+        known = left_by(ended.run, ended.event_id) if ended else None
+        if known is not None and known.question is None and not known.calls:
+            return known
+        found = None
+        if not self.safe.kept:
+            found = await left_in(self.ledger, run.correlation_id, self.safe.wait_seconds_max)
+        return found or known or Earlier()
+
+    def opening(self, run: Run, context: Any, *, resumed: bool, earlier: Earlier | None = None) -> Event:
         """The first event of a run; ``run_resumed`` when the stream has a history already."""
-        cause = run.parent.cause if run.parent else None
-        if cause is None and resumed:
-            ended = self._ended.get(run.correlation_id)
-            cause = ended.cause if ended else None
+        cause = run.continues or (run.parent.cause if run.parent else None)
+        run.variables = plain(context.variables)
+        if cause is None and earlier is not None:
+            cause = earlier.cause
         payload = {
             "name": run.agent,
             "parent_run_id": run.parent.run_id if run.parent else None,
             "stream_id": str(context.stream.id),
             "instructions": [str(prompt) for prompt in context.prompt],
-            "variables": plain(context.variables),
+            "variables": run.variables,
             "runtime_version": _version(type(context)),
         }
         return run.event(

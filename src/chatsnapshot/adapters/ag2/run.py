@@ -39,6 +39,12 @@ class Run:
         """Whether another recorded run waits for this one."""
         self.stored = False
         """Whether a storage records this run, for want of the middleware."""
+        self.continues: str | None = None
+        """The event that this run goes on from, when the process that began it was killed."""
+        self.again: Any = None
+        """The event that it goes on with, which is on record already."""
+        self.variables: Any = None
+        """The variables that were recorded last."""
         self.last: str | None = None
         """The event recorded last."""
         self.calls: dict[str, str] = {}
@@ -57,6 +63,8 @@ class Run:
         """The message whose tool calls are being made."""
         self.replying: str | None = None
         """The model call whose response has not been seen yet."""
+        self.compacting = False
+        """Whether AG2 is rewriting its history and will say so."""
         self.usage_seen = 0
         """Model calls recorded whose usage event is still to come."""
         self.attempt = 1

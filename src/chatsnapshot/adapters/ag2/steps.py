@@ -11,7 +11,7 @@ from chatsnapshot.adapters.ag2.run import CURRENT, Run
 from chatsnapshot.adapters.plain import describe_error, plain
 from chatsnapshot.adapters.policy import Event
 
-__all__ = ["completed", "ended_by", "model_call", "seen"]
+__all__ = ["closed", "completed", "ended_by", "model_call", "seen"]
 
 _CONFIG_KEY = "__ag2_model_config__"
 _PASSING_KEPT = frozenset({"CompactionCompleted", "CompactionFailed", "AggregationFailed", "EventLogFailed"})
@@ -21,12 +21,27 @@ _PASSING_KEPT = frozenset({"CompactionCompleted", "CompactionFailed", "Aggregati
 def seen(run: Run | None, event: Any, context: Any) -> list[Event]:
     """What to record for one event of the stream: nothing, one event, or tool results that had no event."""
     names = streamed.kinds(event)
+    if run is not None and names[0].startswith("Compaction"):
+        run.compacting = names[0] == "CompactionStarted"
     if run is None or (streamed.is_transient(event) and not _PASSING_KEPT.intersection(names)):
+        return []
+    if run.again is not None and event is run.again:
+        run.again = None
         return []
     for name in names:
         if name in _KINDS:
-            return _KINDS[name](run, event, context)
+            made = _KINDS[name](run, event, context)
+            return made + _variables(run, context) if name == "ToolResultEvent" else made
     return [run.event(map_event(event), normalize(event))]
+
+
+def _variables(run: Run, context: Any) -> list[Event]:
+    """The variables, where a tool changed them: a run that is gone on with after a kill needs them."""
+    now = plain(context.variables)
+    if run.variables is None or now == run.variables:
+        return []
+    run.variables = now
+    return [run.event("execution.state_change", {"name": "variables", "variables": now})]
 
 
 def _plain_event(run: Run, event: Any, cause: str | None = None, **more: Any) -> Event:
@@ -76,6 +91,13 @@ def _results(run: Run, event: Any, context: Any) -> list[Event]:
             for made in _result(run, one, context)
         ]
     return [_plain_event(run, event)]
+
+
+def closed(run: Run, result: Any) -> list[Event]:
+    """A result that AG2 itself put in the place of one that never came."""
+    (made,) = _result(run, result, None)
+    made["payload"]["synthetic"] = True
+    return [made]
 
 
 def _usage(run: Run, event: Any, context: Any) -> list[Event]:

@@ -112,7 +112,8 @@ class RecordingStorage:
                 run.parent, run.correlation_id = task.parent, stream_id
         self._runs[stream_id] = run
         remember(stream_id, run)
-        return run, recorder.opening(run, context, resumed=resumed)
+        earlier = await recorder.earlier(run) if resumed else None
+        return run, recorder.opening(run, context, resumed=resumed, earlier=earlier)
 
     def _task_for(self, agent: str, asked: str) -> str | None:
         """The delegation that a stream's first request came from."""
@@ -167,7 +168,9 @@ class RecordingStorage:
             if payload["taken_out"] == payload["put_in"] == 0:
                 return None
             run = open_run(str(stream_id)) or self._recorder.last_run(str(stream_id))
-            return run.event("execution.state_change", payload) if run is not None else None
+            if run is None or run.compacting:
+                return None  # nobody's, or told by what AG2 says of its compaction
+            return run.event("execution.state_change", payload)
         except Exception as error:
             self._recorder.safe.note(error)
             return None

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.ag2 import steps
+from chatsnapshot.adapters.ag2.earlier import Earlier, result_of_nobody
 from chatsnapshot.adapters.ag2.run import CURRENT, Place, Run, forget, open_run, remember, root_of
 from chatsnapshot.adapters.plain import describe_error
 from chatsnapshot.adapters.policy import Event
@@ -118,12 +119,23 @@ class Turn:
             # In a channel the stream is new each time, and its history retells what others have said.
             resumed = bool(history) and channel is None
             self._run = run = recorder.new_run(context, resumed=resumed, agent=self._agent, channel=channel)
+            earlier = await recorder.earlier(run) if resumed and run.continues is None else Earlier()
+            resumed = resumed or run.continues is not None
             remember(self._stream_id, run)
             recorder.safe.runs_open += not run.inside
         except Exception as error:
             recorder.safe.note(error)
             return
-        await self._write(lambda: [recorder.opening(run, context, resumed=resumed)])
+        await self._write(lambda: self._begun(run, context, history, resumed, earlier))
+
+    def _begun(
+        self, run: Run, context: Any, history: list[Any], resumed: bool, earlier: Earlier
+    ) -> list[Event]:
+        """The start, and what AG2 wrote into the history since the run before without showing it."""
+        first = self._recorder.opening(run, context, resumed=resumed, earlier=earlier)
+        run.calls.update(earlier.calls)
+        closed = result_of_nobody(history, earlier.calls)
+        return [first, *(made for one in closed for made in steps.closed(run, one))]
 
     async def _end(self, last: Callable[[Run], Event], *, may_wait: bool = True) -> None:
         run, self._run = self._run, None
