@@ -147,3 +147,16 @@ def test_a_group_chat_whose_model_fails_is_a_failed_run_and_raises(
     assert types(ledger)[-1] == "run_failed"
     error = one(ledger, "execution.run_failed").payload["error"]
     assert (error["type"], error["module"].partition(".")[0]) == ("BadRequestError", "openai")
+
+
+def test_a_guarded_group_chat_that_goes_on_is_a_resumed_run_too(
+    ledger: Ledger, recorder: AG2Recorder, models: Models, say: Say
+) -> None:
+    rule = {"message_source": "triage", "message_destination": "specialist", "check_method": "regex"}
+    rule |= {"pattern": "never", "violation_response": "block"}
+    policy = {"inter_agent_safeguards": {"agent_transitions": [rule]}}
+    before = [{"role": "user", "name": "customer", "content": text} for text in ("hello", "refund me")]
+    response = run_group_chat_iter(pattern=team(models, say), messages=before, safeguard_policy=policy)
+    list(recorder.watch(response))
+    assert types(ledger)[:2] == ["run_resumed", "guardrail"]
+    assert types(ledger)[-1] == "run_completed"

@@ -126,7 +126,7 @@ def check(ledger: Ledger) -> None:
 
 
 def test_a_password_is_never_recorded(ledger: Ledger, recorder: AG2Recorder) -> None:
-    secret = "correct horse battery staple"  # noqa: S105
+    secret = "correct horse battery staple"
     got: list[str] = []
 
     def ask() -> str:

@@ -23,9 +23,10 @@ _HOOK = "process_message_before_send"
 class Attached(AbstractContextManager["Attached"]):
     """The hook on some agents; made by :meth:`AG2Recorder.attach`.
 
-    A message that AG2 tells as an event as well is recorded from the event alone. Inside a watched call or a
-    tee a silent message belongs to that run; elsewhere all messages belong to one run of this object, which
-    begins with the first and ends with :meth:`close` (or the ``with`` block).
+    A message that AG2 tells as an event as well is recorded from the event alone: of a run it is recorded when
+    the run is watched. Inside a watched call or a tee a silent message belongs to that run; elsewhere all
+    messages belong to one run of this object, which begins with the first and ends with :meth:`close` (or the
+    ``with`` block).
     """
 
     def __init__(self, recorder: AG2Recorder, agents: Sequence[Any], options: Mapping[str, Any]) -> None:
@@ -69,9 +70,10 @@ class Attached(AbstractContextManager["Attached"]):
         if hasattr(sender, "groupchat"):
             return  # the manager hands on, silently, what a member has said
         io = importlib.import_module("autogen.io")
-        around = recording_on(io.IOStream.get_default(), self._recorder.ledger)
-        if around is not None and not silent:
-            return  # the event follows
+        stream = io.IOStream.get_default()
+        around = recording_on(stream, self._recorder.ledger)
+        if not silent and (around is not None or hasattr(stream, "input_stream")):
+            return  # the event follows, for whoever watches that run
         recording = around or self._own()
         events = importlib.import_module("autogen.events.agent_events")
         content = message if isinstance(message, dict) else {"content": message}

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["QUESTION", "Recording"]
 
 _CHUNKS = frozenset({"stream"})
+_SETTING_UP = frozenset({"safeguard", "print"})
+"""What a group chat tells before it says whether it begins or goes on."""
 _OPEN_A_CHAT = frozenset(
     {"text", "tool_call", "function_call", "tool_response", "function_response"}
     | {"post_carryover_processing", "group_chat_resume"}
@@ -45,7 +47,10 @@ class _Chat(NamedTuple):
 
 
 class _Tool(NamedTuple):
-    """A tool that is being executed: its call, the place before it, and the chats that it holds."""
+    """A tool that is being executed: its call, the place before it, and the chats that it holds.
+
+    ``scope`` is what was entered in the context that executes it; there is none where we came too late for it.
+    """
 
     run: ClassicRun
     call: str
@@ -79,16 +84,17 @@ class Recording:
         self._tools: dict[str, _Tool] = {}
         """Event of the call to the tool that is being executed."""
         self._questions: dict[str, tuple[ClassicRun, bool]] = {}
+        self._before: list[Any] = []
         self._last: Any = None
         self._lock = threading.RLock()
 
     # --- what the taps call; nothing here raises ----------------------------------------------------------
 
-    def take(self, event: Any) -> None:
-        """Record an event before anybody else sees it."""
+    def take(self, event: Any, *, here: bool = True) -> None:
+        """Record an event before anybody else sees it; ``here`` is whether this context brought it about."""
         with self._lock:
             try:
-                made = self._made(event)
+                made = self._made(event, here and self._live)
             except Exception as error:
                 self.recorder.safe.note(error)
                 return
@@ -116,7 +122,7 @@ class Recording:
         """End the run where AG2 has no event for it: with an error, cancelled, or completed."""
         with self._lock:
             try:
-                made = [] if self.run.begun else [self._opening(None)]
+                made = [] if self.run.begun else self._beginning(None)
                 if not self.run.ended:
                     made += self._close_all(error)
                     if error is None:
@@ -136,21 +142,21 @@ class Recording:
 
     # --- which run ----------------------------------------------------------------------------------------
 
-    def _made(self, event: Any) -> list[Event]:
+    def _made(self, event: Any, here: bool) -> list[Event]:
         if event.type in _CHUNKS:
             return []
         self._last = event
-        if not self.run.begun:
-            opening = self._opening(event)
-            if self.follows_task and (task := asyncio.current_task()) is not None:
-                task.add_done_callback(self._task_ended)
-            if event.type == "group_chat_resume":
-                return [opening]
-            made = [opening]
-            first = not self._chats_first
-        else:
+        first = False
+        if self.run.begun:
             made = [self.run.went_on(event)] if self.run.ended else []
-            first = False
+        elif event.type in _SETTING_UP:
+            self._before.append(event)
+            return []
+        else:
+            made = self._beginning(event)
+            first = not self._chats_first
+            if event.type == "group_chat_resume":
+                return made
         if event.type in ("run_completion", "error"):
             failed = event.content.error if event.type == "error" else None
             made += self._close_all(failed if isinstance(failed, BaseException) else None)
@@ -158,7 +164,17 @@ class Recording:
         run, inside, more = self._place(event, first)
         made += more
         made += run.seen(event, inside=inside)
-        self._follow(run, event)
+        self._follow(run, event, here)
+        return made
+
+    def _beginning(self, event: Any) -> list[Event]:
+        """The first event of the run, and what came while AG2 was still setting it up."""
+        made = [self._opening(event)]
+        if self.follows_task and (task := asyncio.current_task()) is not None:
+            task.add_done_callback(self._task_ended)
+        for before in self._before:
+            made += self.run.seen(before)
+        self._before.clear()
         return made
 
     def _task_ended(self, task: asyncio.Task[Any]) -> None:
@@ -248,23 +264,24 @@ class Recording:
     # --- tools --------------------------------------------------------------------------------------------
 
     def _tool_here(self) -> _Tool | None:
-        if not self._live:
-            return next(reversed(self._tools.values()), None)
-        place = CURRENT.get()
-        return self._tools.get(place.cause or "") if place is not None else None
+        place = CURRENT.get() if self._live else None
+        if place is not None and place.cause in self._tools:
+            return self._tools[place.cause]
+        return next((tool for tool in reversed(self._tools.values()) if tool.scope is None), None)
 
-    def _follow(self, run: ClassicRun, event: Any) -> None:
-        """Know which tool is being executed here, and which question was asked."""
+    def _follow(self, run: ClassicRun, event: Any, here: bool) -> None:
+        """Know which tool is being executed, and which question was asked."""
         if event.type == "execute_function" and run.last is not None:
-            self._begin_tool(run, run.last)
+            self._begin_tool(run, run.last, here)
         elif event.type in ("input_request", "async_input_request") and run.last is not None:
-            QUESTION.set(run.last)
             self._questions[run.last] = (run, bool(event.content.password))
+            if here:
+                QUESTION.set(run.last)
 
-    def _begin_tool(self, run: ClassicRun, call: str) -> None:
+    def _begin_tool(self, run: ClassicRun, call: str, here: bool) -> None:
         scope: AbstractContextManager[Any] | None = None
         before = CURRENT.get()
-        if self._live:
+        if here:
             CURRENT.set(Place(cast(Run, run), call))
             scope = self.recorder.scope(cast(Run, run), call)
             scope.__enter__()
@@ -272,9 +289,8 @@ class Recording:
 
     def _end_tool(self, tool: _Tool, event: Any) -> list[Event]:
         del self._tools[tool.call]
-        if self._live:
-            CURRENT.set(tool.before)
         if tool.scope is not None:
+            CURRENT.set(tool.before)
             tool.scope.__exit__(None, None, None)
         failed = event.content.is_exec_success is False
         error = {"message": str(event.content.content)} if failed else None

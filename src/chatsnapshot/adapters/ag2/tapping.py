@@ -61,7 +61,7 @@ def tap(stream: Any, recording: Recording) -> None:
     # is missed or taken twice.
     with getattr(queue, "mutex", None) or nullcontext():
         for item in list(queue.queue if hasattr(queue, "queue") else queue._queue):
-            recording.take(item)
+            recording.take(item, here=False)
         queue._put = put
     answers = stream._output_stream
     give = answers._get
