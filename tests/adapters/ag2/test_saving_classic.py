@@ -181,6 +181,24 @@ def test_a_restored_talk_is_a_copy_of_its_own(models: Models, persistence: AG2Ch
     assert other.user._oai_messages[other.assistant][-1] == tool_call("call-9")
 
 
+def test_agents_that_held_nothing_get_the_list_that_the_caller_kept(
+    models: Models, say: Say, persistence: AG2ChatPersistence
+) -> None:
+    pair = Pair(models({"m": [say("add", a=1, b=2), "3 TERMINATE"]}))
+    history = pair.chat("1+2?").chat_history
+    persistence.save_conversation("case-7", Pair(models({})).both, history)
+    fresh = Pair(models({"m": ["yes TERMINATE"]}))
+    assert persistence.restore_conversation("case-7", fresh.both).last_agent is fresh.assistant
+    assert fresh.user._oai_messages[fresh.assistant] == pair.user._oai_messages[pair.assistant]
+    assert fresh.assistant._oai_messages[fresh.user] == pair.assistant._oai_messages[pair.user]
+
+    persistence.save_conversation("case-8", Pair(models({})).both, [{"role": "user", "content": "who?"}])
+    fresh = Pair(models({}))
+    with pytest.raises(InvalidEvent, match="message 0 of its list does not say which of assistant, user"):
+        persistence.restore_conversation("case-8", fresh.both)
+    assert not fresh.user._oai_messages
+
+
 def test_a_new_peer_can_still_be_talked_to_after_a_restore(
     models: Models, persistence: AG2ChatPersistence
 ) -> None:

@@ -341,6 +341,34 @@ def test_secrets_in_messages_are_masked_when_that_is_asked_for(tmp_path: Path) -
         assert path.read_bytes().count(b"my key is") == 1  # what is masked is recognised at the next save
 
 
+def test_the_redaction_of_the_ledger_is_kept_and_costs_no_second_copy() -> None:
+    key = "sk-proj-" + "aB3dE5gH" * 5
+    with chatsnapshot.open("memory:", redact="secrets") as ledger:
+        messages = [{"role": "user", "content": f"my key is {key}"}]
+        for _ in range(2):
+            persistence = AG2ChatPersistence(storage_config={"ledger": ledger})  # one that knows nothing yet
+            messages.append({"role": "user", "content": "and?"})
+            persistence.save_conversation("case-7", messages=messages)
+        stored = b"".join(entry.payload_json or b"" for entry in ledger.read())
+        assert (key.encode() in stored, stored.count(b"my key is")) == (False, 1)
+        assert len(_loaded(persistence, None).messages) == 3
+
+
+def test_a_hook_that_fails_is_told_and_the_next_save_is_whole() -> None:
+    broken = [True]
+
+    def hook(event: dict[str, Any]) -> None:
+        if broken and event["payload"].get("format"):
+            raise ValueError("the hook is broken")
+
+    persistence = AG2ChatPersistence("memory", redact=hook)
+    with pytest.raises(InvalidEvent, match="redaction failed"):
+        persistence.save_conversation("case-7", messages=talk(1))
+    broken.clear()
+    persistence.save_conversation("case-7", messages=talk(2))
+    assert _loaded(persistence, None).messages == talk(2)
+
+
 def test_what_is_restored_is_a_copy(persistence: AG2ChatPersistence) -> None:
     persistence.save_conversation("case-7", messages=talk(1), metadata={"list": [1]})
     loaded = _loaded(persistence, None)

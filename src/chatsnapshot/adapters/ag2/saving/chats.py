@@ -12,10 +12,11 @@ from chatsnapshot import jsonvalue
 from chatsnapshot.adapters.ag2.saving.backend import Place
 from chatsnapshot.adapters.ag2.saving.record import DELETED, SAVED, Chat, Content, digest_of
 from chatsnapshot.envelope import LedgerEntry
-from chatsnapshot.errors import Corrupt, LedgerError, NotFound, SequenceConflict
+from chatsnapshot.errors import Corrupt, InvalidEvent, LedgerError, NotFound, SequenceConflict
 from chatsnapshot.fields import correlation_text
 from chatsnapshot.ledger import Ledger
 from chatsnapshot.redaction import redactor_of
+from chatsnapshot.redaction.base import WITHHELD
 from chatsnapshot.stores.open import locate
 
 __all__ = ["Chats", "Conversation"]
@@ -98,8 +99,12 @@ class Chats:
                         raise
                     continue
                 self._take(kept, entry)
-                if kept.broken is not None:  # such as a payload that was withheld because redaction failed
-                    raise kept.broken
+                if entry.payload_json == WITHHELD:
+                    raise InvalidEvent(
+                        f"redaction failed, so nothing of chat {name!r} was saved at position {entry.position}; mend the "
+                        "redactor and save again",
+                        path="redact",
+                    )
                 return entry
         return None
 

@@ -15,6 +15,7 @@ __all__ = [
     "groups_of",
     "named",
     "place",
+    "place_talk",
     "relabelled",
     "renamed",
     "set_variables",
@@ -192,6 +193,48 @@ def place(chat: Chat, agents: Mapping[str, Any], names: Mapping[str, str]) -> No
             agent = agents.get(names.get(name, name))
             if agent is not None:
                 set_variables(agent, one["data"])
+
+
+def place_talk(chat: Chat, agents: Mapping[str, Any], names: Mapping[str, str]) -> tuple[Any, Any] | None:
+    """Where two agents held nothing when they were saved: give them the caller's own list, each from its side.
+
+    Gives the two, or ``None`` when there is no such list or not two agents. Raises :class:`InvalidEvent` when a message
+    does not tell who wrote it; then no agent was touched.
+    """
+    key = Key("talk")
+    if (
+        len(agents) != 2
+        or not chat.lists.get(key)
+        or any(chat.lists[one] for one in chat.lists if one != key)
+    ):
+        return None
+    one, other = agents.values()
+    sides: tuple[list[Message], list[Message]] = ([], [])
+    for index, message in enumerate(relabelled(chat.held(key), names)):
+        author = _author(message, one, other)
+        if author is None:
+            raise InvalidEvent(
+                f"the agents of chat {chat.chat_id!r} held nothing when it was saved, and message {index} of its list "
+                f"does not say which of {one.name}, {other.name} wrote it; restore with transcript=True",
+                path=f"messages[{index}]",
+            )
+        for agent, side in zip((one, other), sides, strict=True):
+            kept = message.get("tool_calls") or message.get("role") in ("tool", "function")
+            role = message.get("role") if kept else "assistant" if agent is author else "user"
+            side.append({**copy.deepcopy(message), "role": role})
+    one._oai_messages[other], other._oai_messages[one] = sides
+    return one, other
+
+
+def _author(message: Message, one: Any, other: Any) -> Any:
+    for agent in (one, other):
+        if message.get("name") == agent.name:
+            return agent
+    calls = [call["function"]["name"] for call in message.get("tool_calls") or () if call.get("function")]
+    able = [agent for agent in (one, other) if calls and agent.can_execute_function(calls)]
+    if len(able) == 1:
+        return other if able[0] is one else one  # the one that has the tool is asked to run it
+    return None
 
 
 def set_variables(holder: Any, data: Mapping[str, Any]) -> None:

@@ -171,8 +171,11 @@ class AG2ChatPersistence:
             return groups.restore_group(saved, managers[0], None, rename, look)
         given = classic.named(found)
         names = classic.renamed(saved.chat, list(given), rename)
-        classic.place(saved.chat, given, names)
-        return RestoredChat(saved, given, liveliest(saved.chat, given, names), look)
+        pair = classic.place_talk(saved.chat, given, names)
+        if pair is None:
+            classic.place(saved.chat, given, names)
+            pair = liveliest(saved.chat, given, names)
+        return RestoredChat(saved, given, pair, look)
 
     def restore_groupchat(
         self,
