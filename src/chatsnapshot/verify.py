@@ -24,7 +24,7 @@ from chatsnapshot.integrity import (
     encode_frontier,
     is_canonical_object,
     leaf_hash,
-    stored_header,
+    stored_leaf_input,
 )
 from chatsnapshot.jsonvalue import blob_digests
 from chatsnapshot.limits import Limits
@@ -104,8 +104,9 @@ class _Examination:
         :meth:`row`, which asks the same questions one by one and names what is wrong.
         """
         leaves: list[bytes] = []
-        texts, ids, sha, last_of = self.texts, self.ids, sha256, self.sequences.get
-        sequences, add_id, add_leaf, many = self.sequences, ids.add, leaves.append, self.entries >= _IDS_KEPT
+        texts, ids, sha, data_of, stamped = self.texts, self.ids, sha256, stored_leaf_input, _STAMP.fullmatch
+        sequences, last_of, add_id, add_leaf = self.sequences, self.sequences.get, self.ids.add, leaves.append
+        many, now, bytes_seen, seen = self.entries >= _IDS_KEPT, self.recorded_at, 0, 0
         for row in rows:
             (
                 position, sequence, recorded_at, event_id, event_type, timestamp, source, correlation,
@@ -113,7 +114,7 @@ class _Examination:
             ) = row  # fmt: skip
             if (
                 position == after + 1
-                and recorded_at == self.recorded_at
+                and (recorded_at == now or (recorded_at > now and stamped(recorded_at) is not None))
                 and last_of(correlation, 0) + 1 == sequence
                 and payload is not None
                 and len(payload) == size
@@ -127,8 +128,7 @@ class _Examination:
                 and event_id not in ids
                 and (cause is None or cause in ids)
                 and sha(
-                    b"\x00"
-                    + stored_header(
+                    data_of(
                         event_id, event_type, timestamp, source, correlation, cause, version, attributes,
                         commitment, size, recorded_at,
                     )
@@ -136,17 +136,23 @@ class _Examination:
                 == leaf
             ):  # fmt: skip
                 after = position
+                now = recorded_at
                 sequences[correlation] = sequence
                 if not many:
                     add_id(event_id)
-                self.payload_bytes += size
-                self.entries += 1
+                bytes_seen += size
+                seen += 1
                 add_leaf(leaf)
                 continue
             if position != after + 1:
                 self.row_fault(after + 1, "positions are missing", after + 1, position, 4)
             after = position
+            self.recorded_at = now
             add_leaf(self.row(row))
+            now = self.recorded_at
+        self.recorded_at = now
+        self.entries += seen
+        self.payload_bytes += bytes_seen
         self.tiles(leaves)
         return after
 

@@ -8,7 +8,7 @@ from chatsnapshot.integrity.header import (
     header_bytes,
     header_parts,
     is_canonical_object,
-    stored_header,
+    stored_leaf_input,
 )
 from chatsnapshot.integrity.proofs import (
     consistency_proof,
@@ -58,7 +58,7 @@ __all__ = [
     "node_reader",
     "root",
     "root_of_frontier",
-    "stored_header",
+    "stored_leaf_input",
     "subtree_root",
     "verify_consistency",
     "verify_inclusion",

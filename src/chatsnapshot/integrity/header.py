@@ -16,7 +16,7 @@ __all__ = [
     "header_bytes",
     "header_parts",
     "is_canonical_object",
-    "stored_header",
+    "stored_leaf_input",
 ]
 
 HEADER_VERSION = 1
@@ -96,7 +96,7 @@ def header_bytes(
     return prefix + recorded_at.encode() + suffix
 
 
-def stored_header(
+def stored_leaf_input(
     event_id: bytes,
     event_type: str,
     timestamp: str,
@@ -109,12 +109,12 @@ def stored_header(
     payload_bytes: int,
     recorded_at: str,
 ) -> bytes:
-    """The whole header of stored columns, in one piece: what a verifier builds for every entry.
+    """0x00 ‖ header of stored columns, in one piece: what a verifier hashes for every leaf.
 
     As :func:`header_bytes`, with ids of 16 bytes. Raises ``UnicodeEncodeError`` for text that is not valid Unicode.
     """
     key = event_id.hex()
-    head = "{" if attributes_json is None else f'{{"attributes":{attributes_json},'
+    head = "\0{" if attributes_json is None else f'\0{{"attributes":{attributes_json},'
     if causation_id is not None:
         cause = causation_id.hex()
         head += f'"causation_id":"{cause[:8]}-{cause[8:12]}-{cause[12:16]}-{cause[16:20]}-{cause[20:]}",'
