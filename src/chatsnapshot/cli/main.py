@@ -26,6 +26,7 @@ SECTIONS = {
         "show": (_HOME + "show", "Show one run, or one event."),
         "timeline": (_HOME + "timeline", "Show what happened in a run, when and for how long."),
         "transcript": (_HOME + "transcript", "Print the conversation of a run."),
+        "graph": (_HOME + "graph", "Show what led to what in a run, and which task waits for which."),
         "replay": (_HOME + "replay", "Play the events of a run again, in their order."),
         "tail": (_HOME + "tail", "Follow events as they are recorded."),
     },
