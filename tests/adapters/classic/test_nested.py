@@ -50,7 +50,7 @@ def nesting() -> tuple[Any, Any]:
 
 
 def check_nested(ledger: Ledger) -> None:
-    asked, replied = [entry for entry in ledger.read(correlation_id="run-1", event_type="execution.message")]
+    asked, replied = ledger.read(correlation_id="run-1", event_type="execution.message")
     first, second = children(ledger)
     assert [kinds(first), kinds(second)] == [NESTED, NESTED]
     for run, output in ((first, "good"), (second, "fine")):

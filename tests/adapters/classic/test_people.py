@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import autogen
 import pytest
 from autogen import ConversableAgent
 from autogen.io import IOStream
@@ -15,6 +16,9 @@ from chatsnapshot import Ledger
 from chatsnapshot.adapters.ag2 import AG2Recorder
 
 ANSWERS = ["blue", "", "exit"]
+ASYNC_ASKS = pytest.mark.skipif(
+    autogen.__version__.startswith("0.10."), reason="AG2 0.10 never awaits the answer of an async stream"
+)
 
 
 def chat() -> tuple[ConversableAgent, ConversableAgent]:
@@ -92,7 +96,7 @@ def by_tee(recorder: AG2Recorder) -> None:
         block.returned(user.initiate_chat(painter, message="paint"))
 
 
-@pytest.mark.parametrize("console", [Console, AsyncConsole])
+@pytest.mark.parametrize("console", [Console, pytest.param(AsyncConsole, marks=ASYNC_ASKS)])
 def test_an_async_chat_in_a_tee_asks_through_either_kind_of_stream(
     ledger: Ledger, recorder: AG2Recorder, console: type[Console]
 ) -> None:
@@ -105,7 +109,9 @@ def test_an_async_chat_in_a_tee_asks_through_either_kind_of_stream(
     check(ledger)
 
 
-@pytest.mark.parametrize("way", [by_run, by_run_iter, by_a_run, by_a_run_iter, by_tee])
+@pytest.mark.parametrize(
+    "way", [by_run, by_run_iter, pytest.param(by_a_run, marks=ASYNC_ASKS), by_a_run_iter, by_tee]
+)
 def test_every_answer_is_recorded_with_its_question(
     ledger: Ledger, recorder: AG2Recorder, way: Callable[[AG2Recorder], None]
 ) -> None:

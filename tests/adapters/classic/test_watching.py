@@ -209,13 +209,16 @@ def test_events_that_the_user_filters_out_are_recorded(
 
 
 def test_the_processor_of_a_response_works_as_before(
-    ledger: Ledger, recorder: AG2Recorder, caplog: pytest.LogCaptureFixture
+    ledger: Ledger,
+    recorder: AG2Recorder,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assistant, user = pair(*SCRIPT)
     response = recorder.watch(user.run(assistant, message="Add.", max_turns=5))
     with caplog.at_level("INFO"):
         response.process()
-    assert "3 and 7" in caplog.text
+    assert "3 and 7" in caplog.text + capsys.readouterr().out
     assert len(types(ledger)) == 11
     assert len(list(response.messages)) == 4
 
