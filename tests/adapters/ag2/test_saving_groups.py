@@ -168,6 +168,51 @@ def test_an_open_call_in_a_group_is_answered_from_the_record(
         assert messages[-1]["tool_call_id"] == "call-9"
 
 
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_of_several_open_calls_in_a_group_only_those_without_a_record_are_executed(
+    models: Models, persistence: AG2ChatPersistence, way: str
+) -> None:
+    added: list[int] = []
+
+    def group(server: Any) -> Round:
+        made = Round(server, max_round=2)
+
+        def add(a: int) -> int:
+            added.append(a)
+            return a
+
+        register_function(add, caller=made.agents[0], executor=made.agents[1], description="Add.")
+        return made
+
+    calls = [
+        {
+            "id": f"call-{n}",
+            "type": "function",
+            "function": {"name": "add", "arguments": json.dumps({"a": n})},
+        }
+        for n in (1, 2)
+    ]
+    first = group(models({}))
+    first.chat.messages[:] = [
+        {"content": "add", "role": "user", "name": "carol"},
+        {"content": "None", "role": "assistant", "name": "alice", "tool_calls": calls},
+    ]
+    persistence.save_groupchat("round-1", first.manager)
+    fresh = group(models({"alice": ["done"], "carol": ["done"]}))
+    restored = persistence.restore_groupchat("round-1", fresh.manager, results={"call-1": "recorded"})
+    assert [call.call_id for call in restored.open_calls] == ["call-2"]
+    if way == "async":
+        asyncio.run(restored.aresume(silent=True))
+    else:
+        restored.resume(silent=True)
+    assert added == [2]
+    answers = [one for one in fresh.server.requests[0]["messages"] if one["role"] == "tool"]
+    assert [(one["tool_call_id"], one["content"]) for one in answers] == [
+        ("call-1", "recorded"),
+        ("call-2", "2"),
+    ]
+
+
 class Desk:
     """A pattern: triage hands over to a specialist by a tool, and counts in the context variables."""
 

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from chatsnapshot.adapters.ag2.saving.classic import named, place, relabelled, renamed, set_variables
-from chatsnapshot.adapters.ag2.saving.opencalls import OpenCall, Results, content_text, open_calls
+from chatsnapshot.adapters.ag2.saving.opencalls import (
+    OpenCall,
+    Results,
+    only,
+    open_calls,
+    tool_message,
+    unanswered,
+)
 from chatsnapshot.adapters.ag2.saving.record import main_key
 from chatsnapshot.adapters.ag2.saving.saved import SavedChat
 from chatsnapshot.errors import InvalidEvent
@@ -93,7 +100,9 @@ class RestoredGroup:
     or :meth:`resume`.
     """
 
-    def __init__(self, saved: SavedChat, group: Any, messages: list[Message], last_agent: Any) -> None:
+    def __init__(
+        self, saved: SavedChat, group: Any, messages: list[Message], last_agent: Any, results: Results
+    ) -> None:
         self.saved = saved
         self.chat_id = saved.chat_id
         self.position = saved.position
@@ -102,7 +111,8 @@ class RestoredGroup:
         self.group = group
         self.messages = messages
         self.last_agent = last_agent
-        self.open_calls: list[OpenCall] = []
+        self._results = results
+        self.open_calls: list[OpenCall] = unanswered(open_calls(messages), results)
 
     @property
     def last_message(self) -> Message | None:
@@ -114,17 +124,37 @@ class RestoredGroup:
 
         ``options`` are those of ``initiate_chat``. For a manager only; a pattern goes on with ``run_group_chat``.
         """
-        last_agent, message = self._manager().resume(self._again(), silent=True)
-        return last_agent.initiate_chat(
-            self._manager(), message=message, **{"clear_history": False, **options}
-        )
+        manager, executor = self._manager(), self._partly()
+        if executor is not None:
+            rest = only(self.messages[-1], self.open_calls)
+            _, made = executor.generate_tool_calls_reply(messages=[rest], sender=manager)
+            self._complete(executor, made)
+        last_agent, message = manager.resume(self._again(), silent=True)
+        return last_agent.initiate_chat(manager, message=message, **{"clear_history": False, **options})
 
     async def aresume(self, **options: Any) -> Any:
         """As :meth:`resume`, for groups with async tools or replies."""
-        last_agent, message = await self._manager().a_resume(self._again(), silent=True)
+        manager, executor = self._manager(), self._partly()
+        if executor is not None:
+            rest = only(self.messages[-1], self.open_calls)
+            _, made = await executor.a_generate_tool_calls_reply(messages=[rest], sender=manager)
+            self._complete(executor, made)
+        last_agent, message = await manager.a_resume(self._again(), silent=True)
         return await last_agent.a_initiate_chat(
-            self._manager(), message=message, **{"clear_history": False, **options}
+            manager, message=message, **{"clear_history": False, **options}
         )
+
+    def _partly(self) -> Any:
+        """The agent that runs the open tool calls, where others of that message are on record; else ``None``."""
+        calls = open_calls(self.messages)
+        if not self.open_calls or len(self.open_calls) == len(calls):
+            return None
+        name = _executor(self.group, members_of(self.group), calls)
+        return next(agent for agent in members_of(self.group) if agent.name == name)
+
+    def _complete(self, executor: Any, made: Message | None) -> None:
+        self.messages.append(tool_message(open_calls(self.messages), self._results, executor.name, made))
+        self.open_calls = []
 
     def _again(self) -> list[Message]:
         """The talk as AG2's own resume takes it; the text "None" that it made of an empty content is empty again."""
@@ -165,17 +195,9 @@ def restore_group(
         )
     messages = relabelled(saved.chat.held(key), names)
     calls = open_calls(messages)
-    answers = [results.find(call.call_id) for call in calls]
-    executor = _executor(group, members, calls)
     response: Message | None = None
-    if calls and all(answer is not None for answer in answers):
-        parts = [
-            {"tool_call_id": call.call_id, "role": "tool", "content": content_text(answer)}
-            for call, answer in zip(calls, answers, strict=True)
-            if answer is not None
-        ]
-        content = "\n\n".join(str(part["content"]) for part in parts)
-        response = {"content": content, "tool_responses": parts, "role": "tool", "name": executor}
+    if calls and not unanswered(calls, results):
+        response = tool_message(calls, results, _executor(group, members, calls))
     speaker = names.get(_speaker(saved, messages, names, members), "")
     if is_pattern(group):
         for message in messages:
@@ -192,10 +214,8 @@ def restore_group(
         messages.append(response)
         if not is_pattern(group) and boss is not None:
             _receive(boss, members, response)
-    restored = RestoredGroup(saved, boss if boss is not None else group, messages, agents.get(speaker))
-    if response is None:
-        restored.open_calls = [call for call, answer in zip(calls, answers, strict=True) if answer is None]
-    return restored
+    whole = boss if boss is not None else group
+    return RestoredGroup(saved, whole, messages, agents.get(speaker), results)
 
 
 def _with_manager(saved: SavedChat, boss: Any, rename: Mapping[str, str] | None) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from chatsnapshot.errors import InvalidEvent, NotFound
 from chatsnapshot.ledger import Ledger
 from chatsnapshot.playback import RecordedFailure, recorded
 
-__all__ = ["Answer", "OpenCall", "Results", "content_text", "open_calls"]
+__all__ = ["Answer", "OpenCall", "Results", "only", "open_calls", "tool_message", "unanswered"]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,36 @@ def open_calls(messages: list[dict[str, Any]]) -> list[OpenCall]:
     ]
 
 
-def content_text(answer: Answer) -> str:
+def unanswered(calls: Sequence[OpenCall], results: Results) -> list[OpenCall]:
+    """The calls whose results are on no record."""
+    return [call for call in calls if results.find(call.call_id) is None]
+
+
+def only(message: Mapping[str, Any], calls: Sequence[OpenCall]) -> dict[str, Any]:
+    """A message that asks for tools, with these calls alone."""
+    ids = {call.call_id for call in calls}
+    return {**message, "tool_calls": [call for call in message["tool_calls"] if call.get("id") in ids]}
+
+
+def tool_message(
+    calls: Sequence[OpenCall], results: Results, author: str, made: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The message that answers these calls: recorded results, and those of the tool message ``made`` just now."""
+    executed = {one.get("tool_call_id"): one for one in (made or {}).get("tool_responses", ())}
+    responses = []
+    for call in calls:
+        answer = results.find(call.call_id)
+        responses.append(
+            executed.get(call.call_id)
+            if answer is None
+            else {"tool_call_id": call.call_id, "role": "tool", "content": _content(answer)}
+        )
+    told = [one for one in responses if one is not None]
+    content = "\n\n".join(str(one["content"]) for one in told)
+    return {"content": content, "tool_responses": told, "role": "tool", "name": author}
+
+
+def _content(answer: Answer) -> str:
     """A result as the classic line gives it to the model."""
     if answer.failure is not None:
         return f"Error: {answer.failure.message or answer.failure.type}"

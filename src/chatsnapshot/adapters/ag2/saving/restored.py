@@ -6,7 +6,14 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from chatsnapshot.adapters.ag2.saving.opencalls import OpenCall, Results, content_text, open_calls
+from chatsnapshot.adapters.ag2.saving.opencalls import (
+    OpenCall,
+    Results,
+    only,
+    open_calls,
+    tool_message,
+    unanswered,
+)
 from chatsnapshot.adapters.ag2.saving.record import Chat
 from chatsnapshot.adapters.ag2.saving.saved import SavedChat
 from chatsnapshot.errors import InvalidEvent
@@ -57,30 +64,12 @@ class RestoredChat:
         """Answer open tool calls from the record when all of them are there; the others stay open."""
         author, executor = self._two()
         calls = open_calls(author._oai_messages[executor])
-        if calls and all(self._results.find(call.call_id) is not None for call in calls):
-            message = self._response(calls, [])
+        self.open_calls = unanswered(calls, self._results)
+        if calls and not self.open_calls:
+            message = tool_message(calls, self._results, executor.name)
             for agent, peer in ((author, executor), (executor, author)):
-                agent._oai_messages[peer].append({**copy.deepcopy(message), "name": executor.name})
+                agent._oai_messages[peer].append(copy.deepcopy(message))
             self.pair = (executor, author)
-        else:
-            self.open_calls = [call for call in calls if self._results.find(call.call_id) is None]
-
-    def _response(self, calls: Sequence[OpenCall], made: Sequence[Message]) -> Message:
-        """The tool message for these calls: recorded results, and those that were made now."""
-        executed = {one.get("tool_call_id"): one for one in made}
-        responses: list[Message] = []
-        for call in calls:
-            answer = self._results.find(call.call_id)
-            responses.append(
-                executed[call.call_id]
-                if answer is None
-                else {"tool_call_id": call.call_id, "role": "tool", "content": content_text(answer)}
-            )
-        return {
-            "role": "tool",
-            "tool_responses": responses,
-            "content": "\n\n".join(str(one["content"]) for one in responses),
-        }
 
     def close_open_calls(self, text: str) -> None:
         """Answer what is open with a text of yours, so that the talk can go on without running the tools."""
@@ -97,39 +86,39 @@ class RestoredChat:
         Open tool calls are executed, those on record are not; a person whose turn it is is asked. Raises
         :class:`InvalidEvent` when there is no talk of two agents to go on with.
         """
-        author, other = self._two()
-        other._prepare_chat(author, clear_history=False)
-        held = other._oai_messages[author]
-        if self.open_calls and len(self.open_calls) < len(open_calls(held)):
-            missing = {call.call_id for call in self.open_calls}
-            rest = [call for call in held[-1]["tool_calls"] if call.get("id") in missing]
-            _, made = other.generate_tool_calls_reply(
-                messages=[{**held[-1], "tool_calls": rest}], sender=author
-            )
-            reply = self._response(open_calls(held), (made or {}).get("tool_responses", ()))
+        author, other, rest = self._prepared()
+        if rest is not None:
+            _, made = other.generate_tool_calls_reply(messages=[rest], sender=author)
+            reply = self._completed(made)
         else:
-            reply = other.generate_reply(messages=held, sender=author)
+            reply = other.generate_reply(messages=other._oai_messages[author], sender=author)
         if reply is not None:
             other.send(reply, author)
         return self._went_on()
 
     async def aresume(self) -> list[Message]:
         """As :meth:`resume`, for agents with async tools or replies."""
-        author, other = self._two()
-        other._prepare_chat(author, clear_history=False)
-        held = other._oai_messages[author]
-        if self.open_calls and len(self.open_calls) < len(open_calls(held)):
-            missing = {call.call_id for call in self.open_calls}
-            rest = [call for call in held[-1]["tool_calls"] if call.get("id") in missing]
-            _, made = await other.a_generate_tool_calls_reply(
-                messages=[{**held[-1], "tool_calls": rest}], sender=author
-            )
-            reply = self._response(open_calls(held), (made or {}).get("tool_responses", ()))
+        author, other, rest = self._prepared()
+        if rest is not None:
+            _, made = await other.a_generate_tool_calls_reply(messages=[rest], sender=author)
+            reply = self._completed(made)
         else:
-            reply = await other.a_generate_reply(messages=held, sender=author)
+            reply = await other.a_generate_reply(messages=other._oai_messages[author], sender=author)
         if reply is not None:
             await other.a_send(reply, author)
         return self._went_on()
+
+    def _prepared(self) -> tuple[Any, Any, Message | None]:
+        """Who wrote last, who owes a reply, and the tool calls to run where only some of them are on record."""
+        author, other = self._two()
+        other._prepare_chat(author, clear_history=False)
+        held = other._oai_messages[author]
+        partly = self.open_calls and len(self.open_calls) < len(open_calls(held))
+        return author, other, only(held[-1], self.open_calls) if partly else None
+
+    def _completed(self, made: Message | None) -> Message:
+        author, other = self._two()
+        return tool_message(open_calls(other._oai_messages[author]), self._results, other.name, made)
 
     def _two(self) -> tuple[Any, Any]:
         if self.pair is None:
