@@ -40,6 +40,7 @@ UNNAMED: dict[str, Any] = {
         {"content": "Please look it up.", "role": "Orchestrator (-> WebSurfer)"},
         {"content": "Next speaker WebSurfer", "role": "Orchestrator (thought)"},
         {"content": "In the celläž.", "role": "WebSurfer"},
+        {"content": "No agent selected.", "role": "Orchestrator (termination condition)"},
     ],
     "question": "Where is the oil?",
     "ground_truth": "cellar",

@@ -129,7 +129,9 @@ def test_a_log_without_names_has_its_speakers_in_the_roles(ledger: Any, write: A
         ("assistant", "Orchestrator", "WebSurfer"),
         ("assistant", "Orchestrator", None),
         ("assistant", "WebSurfer", None),
+        ("assistant", "Orchestrator", None),
     ]
+    assert messages[-1]["native"]["role"] == "Orchestrator (termination condition)"
     assert [one.get("reasoning") for one in messages][1] == "Ask the store."
     (run,) = ledger.view("runs", report.correlations[0]).runs
     assert (run.agents, run.participants[0]) == (("Orchestrator", "WebSurfer"), "human")
@@ -156,6 +158,12 @@ def test_a_log_without_marks_has_no_judgement(ledger: Any, write: Any, named: An
     report, entries = imported(ledger, write(bare))
     assert report.whole
     assert not of_type(entries, "evaluation")
+
+
+def test_a_name_without_a_role_is_an_assistant(ledger: Any, write: Any, named: Any) -> None:
+    named["history"] = [{"content": step["content"], "name": step["name"]} for step in named["history"]]
+    _, entries = imported(ledger, write(named))
+    assert {entry.payload["role"] for entry in of_type(entries, "message")} == {"assistant"}
 
 
 def test_no_time_is_made_up(ledger: Any, write: Any, named: Any) -> None:

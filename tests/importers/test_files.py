@@ -174,6 +174,24 @@ def test_a_known_event_with_other_content_is_a_problem_and_the_rest_is_taken(
     assert report.stored == 11
 
 
+def test_an_import_that_was_interrupted_goes_on_where_it_was(ledger: Any, write: Any, named: Any) -> None:
+    named["history"] *= 600
+    path = write(named)
+
+    def interrupt(done: int, whole: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_file(ledger, path, progress=interrupt)
+    before = ledger.head
+    assert before > 0
+    report = import_file(ledger, path)
+    assert (report.known, report.known + report.stored) == (before, ledger.head)
+    with chatsnapshot.open("memory:") as other:
+        import_file(other, path)
+        assert [entry.event_id for entry in other.read()] == [entry.event_id for entry in ledger.read()]
+
+
 def test_progress_tells_how_many_bytes_are_settled(ledger: Any, write: Any, named: Any) -> None:
     told: list[tuple[int, int]] = []
     path = write(named)

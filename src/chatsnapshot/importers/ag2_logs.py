@@ -23,7 +23,7 @@ LABELS = ("is_correct", "is_corrected", "mistake_agent", "mistake_step", "mistak
 
 _STEP_KEYS = frozenset({"content", "role", "name"})
 _ROLES = frozenset({"system", "user", "assistant", "tool", "function", "developer"})
-_ASIDE = re.compile(r"(?P<name>.+?) \((?:-> ?(?P<to>[^()]+)|(?P<thought>thought))\)", re.DOTALL)
+_ASIDE = re.compile(r"(?P<name>[^()]+?) \((?:-> ?(?P<to>[^()]+)|(?P<aside>[^()]*))\)")
 _EXECUTED = re.compile(r"exitcode: (-?\d{1,10}) \(execution (?:succeeded|failed)\)\nCode output:")
 _CODE = re.compile(r"```[ \t]*(\w+)?[ \t]*\r?\n(.*?)\r?\n[ \t]*```", re.DOTALL)
 """A block of code as AG2 finds it in the message before an execution."""
@@ -254,11 +254,12 @@ def _step(number: int, offset: int, item: Mapping[str, Any]) -> Step:
     role, content, name = item.get("role"), item.get("content"), name_text(item.get("name"))
     if name is not None or (isinstance(role, str) and role in _ROLES):
         return Step(number, offset, name, name_text(role) or "assistant", None, False, content, role)
-    # Logs without names have the speaker in the role: "Orchestrator (-> WebSurfer)", "Orchestrator (thought)", "human".
+    # Logs without names have the speaker in the role: "Orchestrator (-> WebSurfer)", "Orchestrator (thought)",
+    # "Orchestrator (termination condition)", "human".
     speaker, to, thought = name_text(role), None, False
     found = _ASIDE.fullmatch(role) if isinstance(role, str) else None
     if found is not None:
-        speaker, to, thought = name_text(found["name"]), name_text(found["to"]), found["thought"] is not None
+        speaker, to, thought = name_text(found["name"]), name_text(found["to"]), found["aside"] == "thought"
     said = "user" if speaker == "human" else "assistant"
     return Step(number, offset, speaker, said, to, thought, content, role)
 
