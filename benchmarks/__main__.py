@@ -9,7 +9,7 @@ import tempfile
 
 import apsw
 
-MEASUREMENTS = ("append", "jsonl", "scan", "startup", "concurrent", "growth", "redaction", "ingest")
+MEASUREMENTS = ("append", "jsonl", "scan", "startup", "concurrent", "ag2", "growth", "redaction", "ingest")
 
 
 def main() -> None:
