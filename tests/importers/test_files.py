@@ -142,6 +142,13 @@ def test_a_file_that_nothing_knows_and_a_kind_that_there_is_not(write: Any, name
         guess(write(named), "ag2logs")
 
 
+def test_a_kind_that_is_given_decides_where_the_beginning_says_too_little(ledger: Any, write: Any) -> None:
+    path = write({"history": []})
+    with pytest.raises(chatsnapshot.InvalidEvent, match="looks like none of them"):
+        guess(path)
+    assert import_file(ledger, path, "ag2-logs").stored == 2
+
+
 def test_secrets_are_taken_out_unless_that_is_not_wanted(ledger: Any, write: Any, named: Any) -> None:
     secret = "sk-ant-api03-" + "Ab1" * 30
     named["history"][0]["content"] = f"Use {secret} for it."

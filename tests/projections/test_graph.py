@@ -112,6 +112,15 @@ def test_links_make_joins_and_the_cause_is_not_counted_twice(history: Any) -> No
     assert [(one.position, one.kind) for one in found.dangling] == [(4, "link")]
 
 
+def test_what_is_named_twice_is_told_once(history: Any) -> None:
+    nowhere = "00000000-0000-0000-0000-0000000000ff"
+    history.add("execution.message", {"content": "x"}, cause=nowhere, links=[nowhere, nowhere])
+    asked = history.add("execution.tool_call", {"call_id": "x"})
+    history.add("execution.tool_result", {"call_id": "x"}, links=[asked.event_id])
+    assert [(one.position, one.kind) for one in graph(history).dangling] == [(1, "cause")]
+    assert edges(history) == [(2, 3, "link", None)]
+
+
 def test_causes_elsewhere_and_causes_that_are_not_there_are_told_apart(history: Any) -> None:
     parent = history.add("execution.tool_call", run="parent")
     history.add("execution.run_started", cause=parent)

@@ -10,7 +10,7 @@ import msgspec
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.graphcycles import cycles
-from chatsnapshot.projections.graphedges import EDGE_KINDS, derived, make_edge
+from chatsnapshot.projections.graphedges import derived, make_edge
 from chatsnapshot.projections.graphmarks import NodeState, mark
 from chatsnapshot.projections.graphshapes import (
     Branch,
@@ -140,8 +140,8 @@ class _Making:
 
     def _edge(self, source: NodeState, target: NodeState, kind: str, via: str | None) -> None:
         pair = source.position, target.position
-        known = self.edges.get(pair)
-        if known is None or EDGE_KINDS.index(kind) < EDGE_KINDS.index(known.kind):
+        # What was recorded comes first, and is not told again by an id.
+        if pair not in self.edges:
             self.edges[pair] = make_edge(source, target, kind, via, self.correlations)
 
     def graph(self, correlation_id: str) -> Graph:

@@ -9,10 +9,7 @@ from chatsnapshot.projections.graphmarks import Mark, NodeState
 from chatsnapshot.projections.graphshapes import GraphEdge
 from chatsnapshot.projections.graphtasks import Chains, task_pairs
 
-__all__ = ["EDGE_KINDS", "derived", "make_edge"]
-
-EDGE_KINDS = ("cause", "derived", "link", "fork")
-"""Of two edges between the same events the first of these is kept."""
+__all__ = ["derived", "make_edge"]
 
 _RESULTS = {"execution.tool_result": "execution.tool_call", "integration.response": "integration.call"}
 _ANSWERS = {"execution.human_input_received": "execution.human_input_requested"}

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from chatsnapshot.projections.graphedges import EDGE_KINDS
 from chatsnapshot.projections.graphshapes import Graph, GraphEdge, GraphNode
 
 __all__ = ["Row", "rows"]
+
+_FIRST = ("cause", "derived", "link", "fork")
+"""Of several edges to a node, the kind of the one on which it hangs."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -37,7 +39,7 @@ def rows(graph: Graph) -> list[Row]:
     for edge in graph.edges:
         into.setdefault(edge.target, []).append(edge)
     hangs = {
-        target: min(edges, key=lambda edge: (EDGE_KINDS.index(edge.kind), edge.source))
+        target: min(edges, key=lambda edge: (_FIRST.index(edge.kind), edge.source))
         for target, edges in into.items()
     }
     for top in _tops_of_rings(graph, hangs):
