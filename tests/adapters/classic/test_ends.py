@@ -228,6 +228,34 @@ def test_a_reader_that_is_interrupted_cancels_and_what_ag2_does_all_the_same_goe
     assert ends(ledger) == ["run_cancelled", "run_completed"]
 
 
+def test_an_async_reader_that_is_cancelled_leaves_a_record_of_what_goes_on(
+    ledger: Ledger, recorder: AG2Recorder
+) -> None:
+    async def main() -> None:
+        user, assistant, release = held()
+        response = recorder.watch(user.a_run_iter(assistant, message="go", max_turns=1))
+        first = asyncio.Event()
+
+        async def reader() -> None:
+            async for _ in response:
+                first.set()
+
+        task = asyncio.create_task(reader())
+        await first.wait()
+        await asyncio.sleep(0)  # it waits for the next event now
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert types(ledger)[-1] == "run_cancelled"
+        release.set()
+
+    asyncio.run(main())
+    for entry in ledger.tail(after=0, timeout=30):
+        if entry.event_type == "execution.run_completed":
+            break
+    assert ends(ledger) == ["run_cancelled", "run_completed"]
+
+
 def test_a_tee_that_is_interrupted_is_a_cancelled_run(ledger: Ledger, recorder: AG2Recorder) -> None:
     with pytest.raises(KeyboardInterrupt), recorder.tee():
         agent("user").initiate_chat(agent("assistant", KeyboardInterrupt()), message="go")

@@ -14,7 +14,7 @@ from classic_chats import agent, calls, pair
 from classic_groups import team
 
 import chatsnapshot
-from chatsnapshot.adapters.ag2 import AG2Recorder
+from chatsnapshot.adapters.ag2 import AG2Recorder, watchdog
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "ag2.md"
 
@@ -209,3 +209,7 @@ def test_every_row_is_produced_by_the_runtime(
                 seen.add(native["type"])
         assert recorder.safe.failures == 0
     assert set(rows()) - seen == set(NEVER_SENT)
+
+
+def test_the_page_says_how_often_a_step_is_repeated() -> None:
+    assert f"every {watchdog.WAKE_SECONDS:g} s" in PAGE.read_text(encoding="utf-8")

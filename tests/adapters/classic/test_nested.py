@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from classic_chats import agent, calls, one, pair, said, types
 
-from chatsnapshot import Ledger, LedgerEntry
+from chatsnapshot import InvalidEvent, Ledger, LedgerEntry
 from chatsnapshot.adapters.ag2 import AG2Recorder
 from chatsnapshot.adapters.ag2.run import CURRENT
 
@@ -213,3 +213,18 @@ def test_a_chat_of_a_tool_that_fails_is_a_failed_child(ledger: Ledger, recorder:
     (child,) = children(ledger)
     assert kinds(child)[-1] == "run_failed"
     assert types(ledger)[-1] == "run_completed"
+
+
+def test_a_tee_that_is_interrupted_in_a_tool_leaves_nothing_behind(
+    ledger: Ledger, recorder: AG2Recorder
+) -> None:
+    def stop(x: int) -> str:
+        raise KeyboardInterrupt
+
+    assistant, user = pair(calls(("stop", {"x": 1})), "TERMINATE", tools=[stop])
+    with pytest.raises(KeyboardInterrupt), recorder.tee():
+        user.initiate_chat(assistant, message="go")
+    assert types(ledger)[-2:] == ["tool_call", "run_cancelled"]
+    assert CURRENT.get() is None
+    with pytest.raises(InvalidEvent):
+        ledger.record("integration.call", {"service": "bank"})

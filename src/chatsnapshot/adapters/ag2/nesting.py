@@ -251,9 +251,12 @@ class Recording:
 
     def _close_all(self, error: BaseException | None) -> list[Event]:
         made: list[Event] = []
-        for tool in self._tools.values():
+        for tool in list(self._tools.values()):
             while tool.chats:
                 made += self._close(tool.run, tool.chats, error)
+            place = CURRENT.get()
+            if place is not None and place.cause == tool.call:
+                self._leave(tool)  # stopped in the middle, in this very context
         while self._chats:
             made += self._close(self.run, self._chats, error)
         return made
@@ -287,11 +290,14 @@ class Recording:
             scope.__enter__()
         self._tools[call] = _Tool(run, call, before, scope, [])
 
-    def _end_tool(self, tool: _Tool, event: Any) -> list[Event]:
+    def _leave(self, tool: _Tool) -> None:
         del self._tools[tool.call]
         if tool.scope is not None:
             CURRENT.set(tool.before)
             tool.scope.__exit__(None, None, None)
+
+    def _end_tool(self, tool: _Tool, event: Any) -> list[Event]:
+        self._leave(tool)
         failed = event.content.is_exec_success is False
         error = {"message": str(event.content.content)} if failed else None
         made: list[Event] = []

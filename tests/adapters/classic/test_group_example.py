@@ -1,0 +1,26 @@
+"""The example of a group chat runs as it stands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "ag2_group_chat.py"
+
+
+def test_the_example_of_a_group_chat_runs_offline(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLE)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 'look_up(order="A-17")' in done.stdout
+    assert done.stdout.splitlines()[-3:] == [
+        "handoff: desk -> refunds (reply_result)",
+        "handoff: refunds -> Terminate (after_work)",
+        "True",
+    ]
