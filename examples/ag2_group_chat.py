@@ -80,12 +80,12 @@ pattern = DefaultPattern(initial_agent=desk, agents=[desk, refunds], user_agent=
 with chatsnapshot.open("group.db") as ledger:
     recorder = AG2Recorder(ledger, correlation_id="case-7")
     response = recorder.watch(run_group_chat(pattern=pattern, messages="Where is my money?"))  # the one line
-    for event in response.events:
-        pass  # your own loop, which sees what it saw before
+    seen = [event.type for event in response.events]  # your own loop, which sees what it saw before
     server.shutdown()
     server.server_close()
 
     print(render_text(ledger.view("transcript", "case-7")))
     for entry in ledger.read(event_type="execution.handoff"):
         print("handoff:", entry.payload["from"], "->", entry.payload["to"], f"({entry.payload['kind']})")
+    print(len(seen), "events of AG2 are", ledger.head, "in the ledger, with the start of the run")
     print(ledger.verify().ok)

@@ -19,8 +19,9 @@ def test_the_example_of_a_group_chat_runs_offline(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert 'look_up(order="A-17")' in done.stdout
-    assert done.stdout.splitlines()[-3:] == [
+    assert done.stdout.splitlines()[-4:] == [
         "handoff: desk -> refunds (reply_result)",
         "handoff: refunds -> Terminate (after_work)",
+        "15 events of AG2 are 16 in the ledger, with the start of the run",
         "True",
     ]

@@ -63,7 +63,10 @@ def tap(stream: Any, recording: Recording) -> None:
         for item in list(queue.queue if hasattr(queue, "queue") else queue._queue):
             recording.take(item, here=False)
         queue._put = put
-    answers = stream._output_stream
+    answers = getattr(stream, "_output_stream", None)
+    if answers is None:
+        stream.input = heard(stream.input, recording)
+        return
     give = answers._get
 
     def take() -> Any:
