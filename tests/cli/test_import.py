@@ -40,6 +40,16 @@ def test_a_log_is_imported_once_and_the_ledger_is_made(run: Any, path: Path, log
     assert run("runs", "--evaluation", "mistake=faulty", "--ledger", str(path)).stdout.count("ag2-") == 1
 
 
+def test_times_that_the_log_does_not_have_are_shown_as_unknown(run: Any, path: Path, log: Path) -> None:
+    imported = run("import", "auto", str(log), "--json", "--ledger", str(path))
+    correlation = json.loads(imported.stdout)["files"][0]["correlations"][0]
+    assert "times are unknown" in run("timeline", correlation, "--ledger", str(path)).stdout
+    shown = run("show", correlation, "--ledger", str(path)).stdout
+    facts = dict(line.split(None, 1) for line in shown.splitlines() if line.startswith("  "))
+    assert (facts["started"], facts["ended"], facts["took"]) == ("unknown",) * 3
+    assert "2026" not in run("runs", "--ledger", str(path)).stdout
+
+
 def test_a_file_that_is_cut_off_ends_with_ten_and_names_the_byte(run: Any, path: Path, log: Path) -> None:
     log.write_bytes(log.read_bytes()[:70])
     result = run("import", "auto", str(log), "--ledger", str(path))

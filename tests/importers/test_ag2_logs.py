@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from chatsnapshot.importers import import_file
+from chatsnapshot.importers import Piece, import_file
+from chatsnapshot.importers.ag2_logs import AG2Logs
 from chatsnapshot.projections.render import render_text
 from chatsnapshot.projections.shapes import Message
 
@@ -167,10 +168,19 @@ def test_a_name_without_a_role_is_an_assistant(ledger: Any, write: Any, named: A
 
 
 def test_no_time_is_made_up(ledger: Any, write: Any, named: Any) -> None:
-    _, entries = imported(ledger, write(named))
-    for entry in entries:
-        if entry.event_type in ("execution.message", "execution.run_started"):
-            assert entry.payload["native"]["timestamp"] is None
+    report, entries = imported(ledger, write(named))
+    assert {entry.payload["native"]["time"] for entry in entries} == {"unknown"}
+    pieces = AG2Logs().read(write(named).read_bytes())
+    assert not any("timestamp" in piece.event for piece in pieces if isinstance(piece, Piece))
+    (correlation,) = report.correlations
+    (run,) = ledger.view("runs", correlation).runs
+    assert (run.started_at, run.ended_at, run.duration_ns, run.first_at, run.partial) == (None,) * 4 + (
+        False,
+    )
+    timeline = ledger.view("timeline", correlation)
+    assert {(item.at, item.offset_ns, item.duration_ns) for item in timeline.items} == {(None, None, None)}
+    assert {node.at for node in ledger.view("graph", correlation).nodes} == {None}
+    assert {item.at for item in ledger.view("transcript", correlation).items} == {None}
 
 
 def test_hostile_values_are_kept_as_data(ledger: Any, write: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chatsnapshot.cli.table import Column, table
 from chatsnapshot.cli.terminal import Styled, Terminal, Text, bold, dim, green, red, yellow
-from chatsnapshot.cli.wording import moment
+from chatsnapshot.cli.wording import UNKNOWN, moment
 from chatsnapshot.projections.words import duration_text, status_text
 
 if TYPE_CHECKING:
@@ -42,6 +42,10 @@ def run_table(out: Terminal, runs: Sequence[Run]) -> None:
     table(out, _COLUMNS, _rows(out, runs, "", top=True))
 
 
+def _minute(time: str | None) -> str:
+    return UNKNOWN if time is None else f"{moment(time)[:16]}Z"
+
+
 def _rows(out: Terminal, runs: Sequence[Run], stem: str, *, top: bool = False) -> Iterator[Sequence[Text]]:
     tee, corner, bar, gap = ("├─ ", "└─ ", "│  ", "   ") if out.unicode else ("|- ", "`- ", "|  ", "   ")
     for place, run in enumerate(runs):
@@ -51,7 +55,7 @@ def _rows(out: Terminal, runs: Sequence[Run], stem: str, *, top: bool = False) -
         yield (
             bold(branch + out.one_line(run.run_id)) if top else branch + out.one_line(run.run_id),
             out.one_line(name or ""),
-            moment(run.started_at or run.first_at)[:16] + "Z",
+            _minute(run.started_at or run.first_at),
             duration_text(run.duration_ns) if run.duration_ns is not None else "",
             f"{run.events:,}",
             run_status(out, run),

@@ -29,7 +29,8 @@ _COLUMNS = (
 
 def timetable(out: Terminal, timeline: Timeline, *, earlier: int = 0) -> None:
     """Write the entries of a timeline; ``earlier`` says how many stand before them."""
-    out.line(dim(f"times from {moment(timeline.started_at)}"))
+    started = timeline.started_at
+    out.line(dim(f"times from {moment(started)}" if started is not None else "times are unknown"))
     if earlier:
         out.line(dim(f"{count(earlier, 'earlier entry', 'earlier entries')} left out"))
     table(out, _COLUMNS, [_row(out, item) for item in timeline.items])

@@ -106,7 +106,8 @@ class _Run:
         if not isinstance(history, list):
             yield Problem(0, "'history' is no list")
         elif not self.partial:
-            yield self._event(self.end, "execution.run_completed", "end", {"reason": "the log ends here"})
+            ended = {"reason": "the log ends here", "native": _TIMES}
+            yield self._event(self.end, "execution.run_completed", "end", ended)
         yield from self._judged()
 
     def _started(self) -> Piece:
@@ -185,7 +186,10 @@ class _Run:
         if marked in (None, ""):
             return
         number = _number(marked)
-        native = {key: self.facts[key] for key in LABELS if key in self.facts and key.startswith("mistake")}
+        native = {
+            **{key: self.facts[key] for key in LABELS if key in self.facts and key.startswith("mistake")},
+            **_TIMES,
+        }
         payload = {
             "name": "mistake",
             "label": "faulty",
@@ -238,8 +242,8 @@ def _handed(last: Step, step: Step) -> bool:
     return None not in (last.name, step.name) and last.name != step.name and not (last.person or step.person)
 
 
-_TIMES = {"timestamp": None}
-"""The log has no times: what the ledger fills in is the time of the import."""
+_TIMES = {"time": "unknown"}
+"""The log has no times: what the ledger fills in is the time of the import, and views show none."""
 
 
 def _correlation(facts: Mapping[str, Any], partial: bool) -> str:

@@ -69,7 +69,7 @@ def _shape(
     status = executions[-1].status if executions else "unknown"
     took = [one.duration_ns for one in executions]
     known = [one for one in took if one is not None]
-    partial = not executions or any(one.started_at is None for one in executions) or executions[0].resumed
+    partial = not executions or any(not one.begun for one in run.executions) or executions[0].resumed
     return Run(
         run_id=run.run_id,
         correlation_id=state.correlation_id,

@@ -21,6 +21,7 @@ from chatsnapshot.events.normaliser import (
     read_task,
 )
 from chatsnapshot.projections.lines import line, who
+from chatsnapshot.projections.times import happened
 
 __all__ = ["ENDED", "STARTED", "Mark", "NodeState", "TaskMark", "mark"]
 
@@ -65,7 +66,7 @@ class NodeState(msgspec.Struct):
     sequence: int
     event_id: str
     event_type: str
-    at: str
+    at: str | None
     what: str
     who: str | None
     erased: bool
@@ -84,7 +85,7 @@ def mark(entry: LedgerEntry) -> NodeState:
         sequence=entry.sequence,
         event_id=entry.event_id,
         event_type=entry.event_type,
-        at=entry.timestamp,
+        at=happened(entry),
         what=line(entry, payload),
         who=who(entry, payload),
         erased=entry.erased,

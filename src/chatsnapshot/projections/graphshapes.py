@@ -15,7 +15,7 @@ class GraphNode(msgspec.Struct, frozen=True):
     correlation_id: str
     event_id: str
     event_type: str
-    at: str
+    at: str | None
     what: str
     who: str | None
     fan_in: int

@@ -31,6 +31,7 @@ from chatsnapshot.projections.lineage import Link, Start
 from chatsnapshot.projections.pairing import Edge
 from chatsnapshot.projections.runstate import ExecutionState, RunsState, RunState
 from chatsnapshot.projections.shapes import Evaluation, Runs
+from chatsnapshot.projections.times import happened
 
 __all__ = ["RunsProjection"]
 
@@ -42,7 +43,7 @@ class RunsProjection:
     """Key: the correlation. A correlation without any run event counts as one run of kind ``events``."""
 
     name = "runs"
-    version = 1
+    version = 2
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The correlation; the ledger's own facts are no run."""
@@ -154,8 +155,8 @@ def _make(state: RunsState, key: str, kind: str, run_id: str, entry: LedgerEntry
             number=len(state.runs),
             run_id=run_id,
             kind=kind,
-            first_at=entry.timestamp,
-            last_at=entry.timestamp,
+            first_at=happened(entry),
+            last_at=happened(entry),
             first_position=entry.position,
             last_position=entry.position,
         )
@@ -166,7 +167,7 @@ def _make(state: RunsState, key: str, kind: str, run_id: str, entry: LedgerEntry
 def _count(run: RunState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
     run.events += 1
     run.last_position = entry.position
-    run.last_at = entry.timestamp
+    run.last_at = happened(entry)
     source = entry.source
     if source.runtime != "none":
         run.runtimes[source.runtime] = None
@@ -269,7 +270,7 @@ def _begin(
     if user is not None:
         run.participants[user] = None
     run.executions.append(
-        ExecutionState(entry.position, entry.position, entry.timestamp, None, "unfinished", resumed)
+        ExecutionState(entry.position, entry.position, happened(entry), None, "unfinished", resumed)
     )
     state.current = key
     state.open.pop(key, None)
@@ -279,17 +280,17 @@ def _begin(
 
 
 def _end(state: RunsState, key: str, run: RunState, entry: LedgerEntry, status: str) -> None:
-    run.ended_at = entry.timestamp
+    run.ended_at = happened(entry)
     state.open.pop(key, None)
     state.workflows.pop(key, None)
     if not run.executions:
         first = run.first_position
-        run.executions.append(ExecutionState(first, entry.position, None, entry.timestamp, status, False))
+        run.executions.append(ExecutionState(first, entry.position, None, run.ended_at, status, False, False))
     else:
         # A second end without a start between corrects the first; a paused execution had ended when it was paused.
         last = run.executions[-1]
         if last.status != "paused":
-            last.last_position, last.ended_at = entry.position, entry.timestamp
+            last.last_position, last.ended_at = entry.position, run.ended_at
         last.status = status
     if state.current == key:
         # What follows belongs to the run around this one, if one is open; else still to this one.

@@ -11,7 +11,7 @@ __all__ = ["ExecutionState", "RunState", "RunsState"]
 
 
 class ExecutionState(msgspec.Struct):
-    """One stretch of a run, as far as it was seen."""
+    """One stretch of a run, as far as it was seen; ``begun``: its start was."""
 
     first_position: int
     last_position: int
@@ -19,6 +19,7 @@ class ExecutionState(msgspec.Struct):
     ended_at: str | None
     status: str
     resumed: bool
+    begun: bool = True
 
 
 class RunState(msgspec.Struct, kw_only=True):
@@ -27,8 +28,8 @@ class RunState(msgspec.Struct, kw_only=True):
     number: int
     run_id: str
     kind: str
-    first_at: str
-    last_at: str
+    first_at: str | None
+    last_at: str | None
     first_position: int
     last_position: int
     name: str | None = None

@@ -109,8 +109,8 @@ class Run(msgspec.Struct, frozen=True):
     started_at: str | None
     ended_at: str | None
     duration_ns: int | None
-    first_at: str
-    last_at: str
+    first_at: str | None
+    last_at: str | None
     first_position: int
     last_position: int
     events: int
@@ -161,7 +161,7 @@ class TimelineItem(msgspec.Struct, frozen=True):
     correlation_id: str
     event_id: str
     event_type: str
-    at: str
+    at: str | None
     offset_ns: int | None
     what: str
     who: str | None
@@ -202,7 +202,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
 class _Item(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     position: int
     sequence: int
-    at: str
+    at: str | None
     speaker: str | None = None
     erased: bool = False
 

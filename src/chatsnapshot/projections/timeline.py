@@ -26,7 +26,7 @@ from chatsnapshot.projections.lineage import Link, Start, depths
 from chatsnapshot.projections.lines import line, who
 from chatsnapshot.projections.pairing import Edge, Pairs
 from chatsnapshot.projections.shapes import Timeline, TimelineItem
-from chatsnapshot.projections.times import between, duration
+from chatsnapshot.projections.times import between, duration, happened
 
 __all__ = ["TimelineProjection", "TimelineState"]
 
@@ -68,7 +68,7 @@ class TimelineProjection:
     """Key: the correlation. One item for each entry."""
 
     name = "timeline"
-    version = 1
+    version = 2
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The correlation."""
@@ -129,7 +129,7 @@ class TimelineProjection:
             key=lambda pair: pair[1].position,
         )
         places = {item.event_id: item.position for _, item in items}
-        started = items[0][1].at if items else None
+        started = next((item.at for _, item in items if item.at is not None), None)
         return Timeline(
             correlation_id,
             items[-1][1].position if items else 0,
@@ -173,7 +173,7 @@ def _item(entry: LedgerEntry, payload: Mapping[str, Any]) -> TimelineItem:
         correlation_id=entry.correlation_id,
         event_id=entry.event_id,
         event_type=event_type,
-        at=entry.timestamp,
+        at=happened(entry),
         offset_ns=None,
         what=line(entry, payload),
         who=who(entry, payload),

@@ -1,12 +1,29 @@
-"""Differences between stored times, exact in nanoseconds; what cannot be known is ``None``."""
+"""When events happened, and differences between times, exact in nanoseconds; what cannot be known is ``None``."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-__all__ = ["between", "duration"]
+from chatsnapshot.envelope import LedgerEntry
+from chatsnapshot.events.fields import payload_of
+
+__all__ = ["between", "duration", "happened"]
 
 _MICROSECOND = timedelta(microseconds=1)
+_UNKNOWN = re.compile(rb'"time"\s*:\s*"unknown"')
+
+
+def happened(entry: LedgerEntry) -> str | None:
+    """When an event happened; ``None`` where its payload says ``"native": {"time": "unknown"}``.
+
+    Importers write that for what has no time in its file; the timestamp is then the time of the import.
+    """
+    if entry.payload_json is None or _UNKNOWN.search(entry.payload_json) is None:
+        return entry.timestamp
+    native = payload_of(entry).get("native")
+    return None if isinstance(native, Mapping) and native.get("time") == "unknown" else entry.timestamp
 
 
 def between(earlier: str | None, later: str | None) -> int | None:

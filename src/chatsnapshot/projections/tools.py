@@ -9,7 +9,7 @@ import msgspec
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.events.messages import Call, Result
 from chatsnapshot.projections.shapes import Item, ToolUse
-from chatsnapshot.projections.times import duration
+from chatsnapshot.projections.times import duration, happened
 
 __all__ = ["ToolsState", "asked", "called", "new_run", "resulted", "told"]
 
@@ -62,7 +62,7 @@ def called(state: ToolsState, items: list[Item], entry: LedgerEntry, call: Call,
     items[number] = msgspec.structs.replace(
         tool,
         call_position=entry.position,
-        called_at=entry.timestamp,
+        called_at=happened(entry),
         arguments=tool.arguments if call.arguments is None else call.arguments,
         speaker=speaker or tool.speaker,
         erased=tool.erased or entry.erased,
@@ -79,7 +79,7 @@ def resulted(state: ToolsState, items: list[Item], entry: LedgerEntry, result: R
     items[number] = msgspec.structs.replace(
         tool,
         result_position=entry.position,
-        answered_at=entry.timestamp,
+        answered_at=happened(entry),
         result=result.result,
         error=result.error,
         matched_by=how or tool.matched_by,
@@ -154,7 +154,7 @@ def _new(
         ToolUse(
             position=entry.position,
             sequence=entry.sequence,
-            at=entry.timestamp,
+            at=happened(entry),
             speaker=speaker,
             name=name,
             call_id=call_id,

@@ -40,7 +40,7 @@ from chatsnapshot.projections.shapes import (
     Question,
     Transcript,
 )
-from chatsnapshot.projections.times import duration
+from chatsnapshot.projections.times import duration, happened
 from chatsnapshot.projections.transcriptstate import TranscriptState, shape_transcript
 
 __all__ = ["TranscriptProjection"]
@@ -53,7 +53,7 @@ class TranscriptProjection:
     """Key: the correlation. State changes, task starts and other steps are left to the timeline."""
 
     name = "transcript"
-    version = 1
+    version = 2
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The correlation."""
@@ -106,7 +106,7 @@ def _common(entry: LedgerEntry, speaker: str | None) -> dict[str, Any]:
     return {
         "position": entry.position,
         "sequence": entry.sequence,
-        "at": entry.timestamp,
+        "at": happened(entry),
         "speaker": speaker,
         "erased": entry.erased,
     }
@@ -234,7 +234,7 @@ def _answered(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> N
         decision=answer.decision,
         answered_by=by,
         answer_position=entry.position,
-        duration_ns=duration(asked.at, entry.timestamp),
+        duration_ns=duration(asked.at, happened(entry)),
     )
     state.carried[entry.position] = number
 

@@ -112,13 +112,13 @@ def _summary(out: Terminal, run: Run) -> None:
             ("reason", run.reason or ""),
             (
                 "started",
-                moment(run.started_at)
-                if run.started_at
-                else f"not recorded; first seen {moment(run.first_at)}",
+                f"not recorded; first seen {moment(run.first_at)}" if run.partial else _when(run.started_at),
             ),
             (
                 "ended",
-                moment(run.ended_at) if run.ended_at else f"no end recorded; last seen {moment(run.last_at)}",
+                f"no end recorded; last seen {moment(run.last_at)}"
+                if run.status in ("unfinished", "unknown")
+                else _when(run.ended_at),
             ),
             ("took", duration_text(run.duration_ns)),
             ("events", f"{run.events:,}, {span}"),
@@ -131,6 +131,10 @@ def _summary(out: Terminal, run: Run) -> None:
             ("caused by", cause),
         ],
     )
+
+
+def _when(time: str | None) -> str:
+    return "unknown" if time is None else moment(time)
 
 
 def _facts(out: Terminal, facts: list[tuple[str, Text]]) -> None:
