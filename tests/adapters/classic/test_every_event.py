@@ -185,7 +185,7 @@ def test_every_row_is_produced_by_the_runtime(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     seen: set[str] = set()
-    with chatsnapshot.open("memory:") as ledger:
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
         recorder = AG2Recorder(ledger)
         for chat in (
             talk,

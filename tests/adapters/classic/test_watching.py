@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from autogen.events.agent_events import TextEvent
+from autogen.events.client_events import StreamEvent
+from autogen.testing import TestAgent, ToolCall
 from classic_chats import agent, calls, causes, one, pair, said, types
 
 import chatsnapshot
@@ -319,6 +323,47 @@ def test_async_chats_in_sequence_are_runs_one_after_the_other(ledger: Ledger) ->
         return responses
 
     check_sequence(ledger, asyncio.run(main()))
+
+
+def test_chats_in_sequence_under_one_correlation_are_runs_of_their_own(
+    ledger: Ledger, recorder: AG2Recorder
+) -> None:
+    for response in recorder.watch(agent("user").sequential_run(queue("one", "two"))):
+        list(response.events)
+    first, second = ledger.view("runs", "run-1").runs
+    assert (first.run_id, first.status, second.status) == ("run-1", "completed", "completed")
+    assert second.run_id != "run-1"
+
+
+def test_ag2s_own_test_model_is_recorded_like_any_other(ledger: Ledger, recorder: AG2Recorder) -> None:
+    user, assistant = agent("user"), agent("assistant", default_auto_reply="")
+    user.register_function({"add": lambda a, b: str(a + b)})
+    with TestAgent(assistant, [ToolCall("add", a=1, b=2).to_message(), "It is 3."]):
+        list(recorder.watch(user.run(assistant, message="1+2?", max_turns=2)).events)
+    assert one(ledger, "execution.tool_result").payload["result"] == "3"
+    assert said(ledger)[-1] == ("assistant", "It is 3.")
+    assert types(ledger)[-1] == "run_completed"
+
+
+def test_chunks_are_left_out_for_the_message_holds_the_same(ledger: Ledger, recorder: AG2Recorder) -> None:
+    events, _ = run(None)
+    chunks = [StreamEvent(content="3 an"), StreamEvent(content="d 7")]
+    assert list(recorder.watch([*events[:-2], *chunks, *events[-2:]])) == [
+        *events[:-2],
+        *chunks,
+        *events[-2:],
+    ]
+    assert len(types(ledger)) == 11
+
+
+def test_a_watched_run_is_freed_when_its_reader_lets_it_go(recorder: AG2Recorder) -> None:
+    assistant, user = pair(*SCRIPT)
+    response = recorder.watch(user.run(assistant, message="Add.", max_turns=5))
+    list(response.events)
+    known = weakref.ref(response)
+    del response
+    gc.collect()
+    assert known() is None
 
 
 def test_what_is_no_run_is_refused_with_what_to_use_instead(recorder: AG2Recorder) -> None:
