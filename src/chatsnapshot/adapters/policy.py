@@ -37,8 +37,9 @@ _BATCH_EVENTS = 500
 _RETRY_SECONDS_MIN = 0.05
 _RETRY_SECONDS_MAX = 30.0
 _NAMED_CORRELATIONS_MAX = 20
-_HOLD_UP_SECONDS_MAX = 0.01
-_HURRIED_SECONDS = 1.0
+_HOLD_UP_SECONDS_MAX = 0.02
+_FREE_TIMES = 5
+"""How many times as long as a slow write held the loop up it is then left free."""
 
 
 class RecordsEvents(Protocol):
@@ -147,12 +148,16 @@ class SafeRecorder:
     async def _wait_briefly(self, events: Sequence[Event]) -> None:
         """Hold up the loop for a write that takes a moment: asking the loop to come back costs more than that.
 
-        After a write that took longer the loop is left free for a while.
+        A write that takes longer goes on without it, and the loop is left free for a while.
         """
+        began = time.monotonic()
         attempt = self._writer.start(self.ledger.record_many, events)
         if not attempt.wait(min(_HOLD_UP_SECONDS_MAX, self.wait_seconds_max)):
-            self._hurried_until = time.monotonic() + _HURRIED_SECONDS
-            await self._until(events, attempt.future(asyncio.get_running_loop()))
+            try:
+                await self._until(events, attempt.future(asyncio.get_running_loop()))
+            finally:
+                now = time.monotonic()
+                self._hurried_until = now + _FREE_TIMES * (now - began)
         elif attempt.error is not None:
             self._failed(events, attempt.error)
 

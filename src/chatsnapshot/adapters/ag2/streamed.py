@@ -12,7 +12,16 @@ from typing import Any
 from chatsnapshot.adapters import payloads
 from chatsnapshot.adapters.plain import describe_error, plain, type_name
 
-__all__ = ["approval_of", "is_transient", "kinds", "native", "place", "text_of", "usage_of"]
+__all__ = [
+    "approval_of",
+    "is_transient",
+    "kinds",
+    "native",
+    "only_asks_for_tools",
+    "place",
+    "text_of",
+    "usage_of",
+]
 
 Payload = dict[str, Any]
 Place = tuple[str, Callable[[Any], Payload]]
@@ -119,6 +128,16 @@ def _response(event: Any) -> Payload:
         provider=event.provider,
         finish_reason=event.finish_reason,
         response_id=getattr(event, "response_id", None),  # not in AG2 1.0
+    )
+
+
+def only_asks_for_tools(event: Any) -> bool:
+    """Whether an event is a response that calls tools and says nothing: the calls follow at once."""
+    return (
+        "ModelResponse" in kinds(event)
+        and bool(_calls(event.tool_calls))
+        and not (event.message is not None and event.message.content)
+        and not event.files
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from chatsnapshot.adapters.ag2 import steps
+from chatsnapshot.adapters.ag2 import steps, streamed
 from chatsnapshot.adapters.ag2.earlier import Earlier, result_of_nobody
 from chatsnapshot.adapters.ag2.run import CURRENT, Place, Run, forget, open_run, remember, root_of
 from chatsnapshot.adapters.plain import describe_error
@@ -37,7 +37,8 @@ class Turn:
         self._agent = agent
         self._run: Run | None = None
         self._held: list[Event] = []
-        """What goes with the next event, which follows at once: a model call with its response."""
+        """What goes with the next event, which follows at once: a start with what was asked, a model call with its
+        response, and a response that only asks for tools with the first call."""
         stream = self.context.stream
         self._stream_id = str(stream.id)
         subscription = stream.subscribe(_tap(weakref.ref(self), type(self.context)), interrupt=True)
@@ -104,7 +105,11 @@ class Turn:
         if self._run is not None:
             # A sub-agent's question is forwarded to this stream: it belongs to the sub-agent's run.
             run = open_run(str(context.stream.id)) or self._run
-            await self._write(partial(steps.seen, run, event, context))
+            made = partial(steps.seen, run, event, context)
+            if streamed.only_asks_for_tools(event):
+                self._hold(made)
+            else:
+                await self._write(made)
 
     # --- writing ------------------------------------------------------------------------------------------
 
@@ -126,7 +131,7 @@ class Turn:
         except Exception as error:
             recorder.safe.note(error)
             return
-        await self._write(lambda: self._begun(run, context, history, resumed, earlier))
+        self._hold(lambda: self._begun(run, context, history, resumed, earlier))
 
     def _begun(
         self, run: Run, context: Any, history: list[Any], resumed: bool, earlier: Earlier
