@@ -87,5 +87,5 @@ with chatsnapshot.open("group.db") as ledger:
     print(render_text(ledger.view("transcript", "case-7")))
     for entry in ledger.read(event_type="execution.handoff"):
         print("handoff:", entry.payload["from"], "->", entry.payload["to"], f"({entry.payload['kind']})")
-    print(len(seen), "events of AG2 are", ledger.head, "in the ledger, with the start of the run")
+    print(len(seen), "events of AG2 are", ledger.head, "in the ledger, with the start and the variables")
     print(ledger.verify().ok)

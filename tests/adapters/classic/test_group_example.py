@@ -22,6 +22,6 @@ def test_the_example_of_a_group_chat_runs_offline(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-4:] == [
         "handoff: desk -> refunds (reply_result)",
         "handoff: refunds -> Terminate (after_work)",
-        "15 events of AG2 are 16 in the ledger, with the start of the run",
+        "15 events of AG2 are 17 in the ledger, with the start and the variables",
         "True",
     ]

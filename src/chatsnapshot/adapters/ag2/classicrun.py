@@ -66,7 +66,28 @@ class ClassicRun:
         self._call: str | None = None
         self._speaker: str | None = None
         self._handed_on = False
+        self._continues: str | None = None
+        self._again: tuple[str, Any] | None = None
         self._dated = dated
+
+    def goes_on(
+        self,
+        cause: str,
+        *,
+        message: str,
+        asked: Sequence[str],
+        results: Mapping[str, str],
+        again: tuple[str, Any] | None,
+    ) -> None:
+        """Take over from the record of a process that was killed.
+
+        ``cause`` is what the resumed run follows from, ``message`` the event of the last message, ``asked`` the ids of
+        its tool calls, ``results`` the events of their results. ``again`` is sender and content of that message where
+        AG2 will send it once more: it is on record already.
+        """
+        self._continues, self._message, self._again = cause, message, again
+        self._asked = dict.fromkeys(asked, message)
+        self._results = dict(results)
 
     # --- beginning and end --------------------------------------------------------------------------------
 
@@ -85,8 +106,10 @@ class ClassicRun:
         if getattr(first, "type", None) == "group_chat_resume":
             event_type, event_id = map_event(first), derived_id(first)
             payload |= normalize(first)
+        if self._continues is not None:
+            event_type = "execution.run_resumed"
         made = self.event(event_type, {key: value for key, value in payload.items() if value}, event_id)
-        made["causation_id"] = cause or (self.parent.cause if self.parent else None)
+        made["causation_id"] = self._continues or cause or (self.parent.cause if self.parent else None)
         if at is not None and self._dated:
             made["timestamp"] = at
         return made
@@ -118,6 +141,10 @@ class ClassicRun:
     def seen(self, event: Any, *, inside: str | None = None) -> list[Event]:
         """What to record for an event of AG2; ``inside`` is the tool call in which it happened."""
         kind = event.type
+        if self._again is not None and kind in _MESSAGES:
+            known, self._again = self._again, None
+            if known == (event.content.sender, event.content.content):
+                return []
         payload = normalize(event)
         cause, links = self._cause(event, payload, inside)
         made = self.event(map_event(event), payload, derived_id(event), cause=cause, by=about(event, payload))
@@ -159,6 +186,11 @@ class ClassicRun:
             made["timestamp"] = None
         self.last = self.own = made["event_id"]
         return made
+
+    def variables(self, event: Any, data: Mapping[str, Any]) -> Event:
+        """The context variables that the agents share, where ``event`` shows them changed."""
+        payload = {"name": "context_variables", "variables": data}
+        return self.event("execution.state_change", payload, derived_id(event, "context variables"))
 
     def _cause(
         self, event: Any, payload: Mapping[str, Any], inside: str | None

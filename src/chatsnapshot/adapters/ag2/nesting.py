@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from chatsnapshot.adapters.ag2.classicrun import ClassicRun, derived_id
 from chatsnapshot.adapters.ag2.run import CURRENT, Parent, Place, Run
+from chatsnapshot.adapters.plain import plain
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.clock import time_text
 
@@ -33,6 +34,8 @@ _OPEN_A_CHAT = frozenset(
     | {"post_carryover_processing", "group_chat_resume"}
 )
 _MESSAGES = _OPEN_A_CHAT - {"post_carryover_processing", "group_chat_resume"}
+
+_SHOW_VARIABLES = frozenset({"group_chat_run_chat", "tool_response"})
 
 QUESTION: ContextVar[str | None] = ContextVar("chatsnapshot_ag2_question", default=None)
 """The question that this context asked last."""
@@ -84,6 +87,9 @@ class Recording:
         self._tools: dict[str, _Tool] = {}
         """Event of the call to the tool that is being executed."""
         self._questions: dict[str, tuple[ClassicRun, bool]] = {}
+        self.holders: list[Any] = []
+        """Agents that share context variables, where they are known."""
+        self._variables: Any = {}
         self._before: list[Any] = []
         self._last: Any = None
         self._lock = threading.RLock()
@@ -164,8 +170,18 @@ class Recording:
         run, inside, more = self._place(event, first)
         made += more
         made += run.seen(event, inside=inside)
+        if event.type in _SHOW_VARIABLES:
+            made += self._variables_of(event)
         self._follow(run, event, here)
         return made
+
+    def _variables_of(self, event: Any) -> list[Event]:
+        """The context variables of a group, when they have changed: a group that is gone on with needs them."""
+        now: Any = next((shared for one in self.holders if (shared := shared_variables(one))), {})
+        if now == self._variables:
+            return []
+        self._variables = now
+        return [self.run.variables(event, now)]
 
     def _beginning(self, event: Any) -> list[Event]:
         """The first event of the run, and what came while AG2 was still setting it up."""
@@ -308,3 +324,9 @@ class Recording:
 
 def _key(event: Any) -> str:
     return str(event.content.call_id or event.content.func_name)
+
+
+def shared_variables(agent: Any) -> Any:
+    """The context variables that an agent holds, as plain data."""
+    held: Any = getattr(agent, "context_variables", None)
+    return plain(held.to_dict()) if hasattr(held, "to_dict") else {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +31,12 @@ class Tee(AbstractContextManager["Tee"]):
     sequence and chats inside chats are runs of their own below it. Works in ``async def`` as it is.
     """
 
-    def __init__(self, recorder: AG2Recorder, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, recorder: AG2Recorder, options: Mapping[str, Any], holders: Sequence[Any] = ()
+    ) -> None:
         self._recorder = recorder
         self._options = options
+        self._holders = list(holders)
         self._recording: Recording | None = None
         self._default: AbstractContextManager[Any] | None = None
         self._results: dict[str, Any] = {}
@@ -45,6 +48,7 @@ class Tee(AbstractContextManager["Tee"]):
             recording = new_recording(
                 recorder, str(uuid.uuid4()), agents=[], chats_first=True, **self._options
             )
+            recording.holders = self._holders
             stream = _Stream(io.IOStream.get_default(), recording)
             self._default = io.IOStream.set_default(stream)
             self._default.__enter__()

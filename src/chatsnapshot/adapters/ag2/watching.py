@@ -64,8 +64,16 @@ def new_recording(
     name: str | None,
     live: bool = True,
     chats_first: bool = False,
+    run: ClassicRun | None = None,
 ) -> Recording:
-    """What records a call that begins here: inside a tool, a scope or a run of the ledger it is a child."""
+    """What records a call that begins here: inside a tool, a scope or a run of the ledger it is a child.
+
+    ``run`` is one that goes on.
+    """
+    if run is not None:
+        recording = Recording(recorder, run, cause=None, live=live, chats_first=chats_first)
+        recording.version = autogen_version()
+        return recording
     parent, inside = recorder.parent_here() if live else (None, False)
     given = recorder.correlation_id if correlation_id is None else header_text(correlation_id)
     correlation = own_id if inside or given is None else given
@@ -109,6 +117,7 @@ def _response(
         agents = [str(getattr(agent, "name", agent)) for agent in response.agents]
         recording = new_recording(recorder, str(response.uuid), agents=agents, **options)
         recording.previous = previous
+        recording.holders = list(response.agents)
         controller = getattr(stream, "_step_controller", None)
         if controller is not None:
             wake_lost_steps(stream.input_stream, controller)

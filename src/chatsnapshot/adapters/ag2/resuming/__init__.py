@@ -1,4 +1,4 @@
-"""Goes on with AG2 runs that a kill stopped, from the ledger alone: ``resume_run``, ``aresume_run`` (``docs/ag2-saving.md``).
+"""Goes on with AG2 runs that a kill stopped, from the ledger alone (``docs/ag2-saving.md``).
 
 Importing this package imports neither ``ag2`` nor ``autogen``: agents are known by their shape.
 """

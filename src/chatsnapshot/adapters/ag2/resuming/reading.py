@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from chatsnapshot.adapters.ag2.saving.checking import checked_payload
 from chatsnapshot.adapters.plain import header_text
@@ -17,7 +17,8 @@ _STARTS = frozenset({"execution.run_started", "execution.run_resumed"})
 _ENDS = frozenset({"execution.run_completed", "execution.run_failed", "execution.run_cancelled"})
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True)
+class Step:
     """An entry that AG2's recorder wrote, and its payload with Python values."""
 
     entry: LedgerEntry

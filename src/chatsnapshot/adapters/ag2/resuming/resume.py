@@ -8,11 +8,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.ag2.recorder import AG2Recorder
+from chatsnapshot.adapters.ag2.resuming import talks
 from chatsnapshot.adapters.ag2.resuming.deciding import OpenCalls
 from chatsnapshot.adapters.ag2.resuming.reading import Recorded, Step, read_run
+from chatsnapshot.adapters.ag2.resuming.resumedchat import ResumedChat
+from chatsnapshot.adapters.ag2.resuming.resumedgroup import ResumedGroup
 from chatsnapshot.adapters.ag2.resuming.resumedrun import ResumedRun
 from chatsnapshot.adapters.ag2.resuming.streams import rebuild
-from chatsnapshot.adapters.ag2.saving.lines import STREAMED, as_list, line_of
+from chatsnapshot.adapters.ag2.saving.classic import groups_of, named
+from chatsnapshot.adapters.ag2.saving.groups import is_pattern
+from chatsnapshot.adapters.ag2.saving.lines import CLASSIC, STREAMED, as_list, line_of
 from chatsnapshot.errors import InvalidEvent
 
 if TYPE_CHECKING:
@@ -56,9 +61,37 @@ async def aresume_run(
     return resumed
 
 
-def resume_run(ledger: Ledger | AG2Recorder, correlation_id: object, agents: Any, **options: Any) -> Any:
-    """..."""
-    raise NotImplementedError(as_list(agents))
+def resume_run(
+    ledger: Ledger | AG2Recorder,
+    correlation_id: object,
+    agents: Any,
+    *,
+    run_id: object = None,
+    open_calls: OpenCalls = "execute",
+    answers: Mapping[str, Any] | None = None,
+) -> ResumedChat | ResumedGroup:
+    """Build a recorded run of the classic line again, to go on with it: ``resumed.go_on()``.
+
+    ``agents`` are the two agents of a chat, or the ``GroupChatManager`` or pattern of a group, made anew as always, with
+    the same names. The rest is as in :func:`aresume_run`; a run without ``run_id`` is the last one under the correlation.
+    """
+    recorder = ledger if isinstance(ledger, AG2Recorder) else AG2Recorder(ledger)
+    given = as_list(agents)
+    recorded = read_run(recorder.ledger, correlation_id, run_id, _own_id, _is_classic)
+    talk = talks.rebuild(recorded)
+    if len(given) == 1 and (is_pattern(given[0]) or groups_of(given)):
+        return ResumedGroup(recorder, given[0], recorded, talk, open_calls, answers or {})
+    if line_of(given) != CLASSIC:
+        raise InvalidEvent("agents of AG2 1.x are gone on with by aresume_run", path="agents")
+    return ResumedChat(recorder, named(given), recorded, talk, open_calls, answers or {})
+
+
+def _own_id(step: Step) -> object:
+    return step.run_id
+
+
+def _is_classic(step: Step) -> bool:
+    return step.payload.get("stream_id") is None
 
 
 def _stream_of(step: Step) -> object:
