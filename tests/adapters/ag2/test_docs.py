@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chatsnapshot.adapters.ag2 import classic, streamed
+from chatsnapshot.adapters import policy
+from chatsnapshot.adapters.ag2 import classic, network, streamed
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "ag2.md").read_text(encoding="utf-8")
@@ -33,12 +34,18 @@ def test_every_event_of_the_1_x_line_stands_in_the_table_with_its_type() -> None
     assert {name: told[name] for name in told if name not in inherited} == places
 
 
+def test_every_envelope_of_the_network_stands_in_the_table() -> None:
+    told = re.findall(r"^\| `(ag2\.[\w.]+)` \|", PAGE, re.MULTILINE)
+    assert sorted(told) == sorted([*network._KINDS, "ag2.channel.opened"])
+
+
 def test_the_numbers_on_the_page_are_the_defaults() -> None:
     from chatsnapshot.adapters.ag2 import AG2Recorder
 
     safe = AG2Recorder(None).safe
     assert f"{safe.kept_events_max:,} events or {safe.kept_bytes_max // 2**20} MiB" in PAGE
     assert f"over {safe.wait_seconds_max:g} seconds" in PAGE
+    assert f"up to {policy._HOLD_UP_SECONDS_MAX * 1000:g} ms" in PAGE
 
 
 @pytest.mark.parametrize("example", ["minimal.py"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -396,3 +397,42 @@ def test_what_a_listener_gets_wrong_is_counted(ledger: Ledger, recorder: AG2Reco
 def test_only_a_hub_can_be_listened_to(recorder: AG2Recorder) -> None:
     with pytest.raises(TypeError, match="no hub of AG2"):
         recorder.hub_listener(object())
+
+
+def test_a_ledger_that_hangs_holds_a_network_up_once(ledger: Ledger, call: Call) -> None:
+    released = threading.Event()
+
+    class Hanging:
+        def record_many(self, events: Any) -> Any:
+            assert released.wait(60)
+            return ledger.record_many(events)
+
+        async def arecord_many(self, events: Any) -> Any:
+            return await asyncio.to_thread(self.record_many, events)
+
+        async def aget(self, event_id: str) -> Any:
+            return await asyncio.to_thread(released.wait, 60)
+
+    recorder = AG2Recorder(Hanging(), wait_seconds_max=0.05)
+
+    async def work() -> str:
+        net = Net(recorder, call)
+        await net.open(MemoryKnowledgeStore())
+        channel = await net.channel()
+        await channel.send("help me")
+        await net.until_closed(channel)
+        released.set()
+        await net.close()
+        return str(channel.channel_id)
+
+    channel_id = run(work)
+    assert recorder.safe.flush(timeout=10)
+    assert [one.event_type.partition(".")[2] for one in ledger.read(correlation_id=channel_id)] == [
+        "run_started",
+        "message",
+        "message",
+        "handoff",
+        "message",
+        "message",
+        "run_completed",
+    ]
