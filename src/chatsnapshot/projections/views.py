@@ -18,7 +18,7 @@ from chatsnapshot.projections.runs import RunsProjection
 from chatsnapshot.projections.runstate import RunsState
 from chatsnapshot.projections.shapes import Run
 
-__all__ = ["Composed", "Readable", "list_runs", "view"]
+__all__ = ["Composed", "Outward", "Readable", "list_runs", "view"]
 
 State = TypeVar("State", contravariant=True)
 
