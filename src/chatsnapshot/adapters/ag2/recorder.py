@@ -25,6 +25,7 @@ from chatsnapshot.scope import current_frame
 
 if TYPE_CHECKING:
     from chatsnapshot.adapters.ag2.hooking import Attached
+    from chatsnapshot.adapters.ag2.resuming import ResumedChat, ResumedGroup, ResumedRun
     from chatsnapshot.adapters.ag2.tee import Tee
 
 __all__ = ["AG2Recorder"]
@@ -128,7 +129,19 @@ class AG2Recorder:
         made: Attached = importlib.import_module(f"{_HERE}.hooking").Attached(self, agents, options)
         return made
 
+    def resume(self, correlation_id: object, agents: Any, **options: Any) -> ResumedChat | ResumedGroup:
+        """Go on with a run of the classic line that a kill stopped; see :func:`resume_run`."""
+        resume_run: Any = importlib.import_module(f"{_HERE}.resuming").resume_run
+        made: ResumedChat | ResumedGroup = resume_run(self, correlation_id, agents, **options)
+        return made
+
     # --- AG2 1.x ------------------------------------------------------------------------------------------
+
+    async def aresume(self, correlation_id: object, agent: Any, **options: Any) -> ResumedRun:
+        """Go on with a run of an AG2 1.x agent that a kill stopped; see :func:`aresume_run`."""
+        aresume_run: Any = importlib.import_module(f"{_HERE}.resuming").aresume_run
+        made: ResumedRun = await aresume_run(self, correlation_id, agent, **options)
+        return made
 
     def storage(self, inner: Any = None) -> RecordingStorage:
         """A storage for ``MemoryStream(storage=...)``: sub-agents without the middleware become child runs.
