@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from autogen import testing
 from autogen.events.agent_events import TextEvent
 from autogen.events.client_events import StreamEvent
-from autogen.testing import TestAgent, ToolCall
 from classic_chats import agent, calls, causes, one, pair, said, types
 
 import chatsnapshot
@@ -338,7 +338,7 @@ def test_chats_in_sequence_under_one_correlation_are_runs_of_their_own(
 def test_ag2s_own_test_model_is_recorded_like_any_other(ledger: Ledger, recorder: AG2Recorder) -> None:
     user, assistant = agent("user"), agent("assistant", default_auto_reply="")
     user.register_function({"add": lambda a, b: str(a + b)})
-    with TestAgent(assistant, [ToolCall("add", a=1, b=2).to_message(), "It is 3."]):
+    with testing.TestAgent(assistant, [testing.ToolCall("add", a=1, b=2).to_message(), "It is 3."]):
         list(recorder.watch(user.run(assistant, message="1+2?", max_turns=2)).events)
     assert one(ledger, "execution.tool_result").payload["result"] == "3"
     assert said(ledger)[-1] == ("assistant", "It is 3.")
