@@ -7,8 +7,10 @@ every step is lost.
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -106,3 +108,21 @@ def test_the_agents_never_get_ahead_of_a_reader_that_takes_its_time(
             threading.Event().wait(0.001)
             most = max(most, waiting.qsize())
     assert most == 0
+
+
+def test_a_step_is_not_repeated_when_an_event_has_come_meanwhile() -> None:
+    """It would let the agents go on before the reader has seen that event."""
+    steps: list[str] = []
+    events: queue.Queue[str] = queue.Queue()
+    get = events.get
+
+    def come_at_the_last_moment(block: bool = True, timeout: float | None = None) -> str:
+        if not events.qsize():
+            events.put("event")
+            raise queue.Empty
+        return get(block, timeout)
+
+    events.get = come_at_the_last_moment  # type: ignore[method-assign]
+    watchdog.wake_lost_steps(events, SimpleNamespace(step=lambda: steps.append("step")))
+    assert events.get() == "event"
+    assert steps == []
