@@ -17,6 +17,8 @@ from ag2.network import (
     Hub,
     HubClient,
     LocalLink,
+    Passport,
+    Resume,
     TerminateTarget,
     Transition,
     TransitionGraph,
@@ -391,6 +393,50 @@ def test_what_a_listener_gets_wrong_is_counted(ledger: Ledger, recorder: AG2Reco
         await net.close()
 
     run(work)
+    assert recorder.safe.failures == 1
+
+
+def test_what_a_person_says_in_a_channel_is_said_by_a_user(
+    ledger: Ledger, recorder: AG2Recorder, call: Call
+) -> None:
+    net = Net(recorder, call)
+
+    async def work() -> str:
+        await net.open(MemoryKnowledgeStore())
+        person = await net.client.register_human(Passport(name="maria"), resume=Resume())
+        channel = await person.open(type="conversation", target=["closer"])
+        await channel.send("are you there?")
+        while len(entries(ledger, "execution.message", channel.channel_id)) < 2:
+            await asyncio.sleep(0.005)
+        await channel.close()
+        await net.close()
+        return str(channel.channel_id)
+
+    said = entries(ledger, "execution.message", run(work))
+    spoken = [(one.payload["role"], one.payload["name"]) for one in said]
+    assert spoken == [("user", "maria"), ("assistant", "closer")]
+
+
+def test_a_line_of_the_log_that_cannot_be_read_is_counted_and_the_others_are_recorded(
+    ledger: Ledger, recorder: AG2Recorder, call: Call
+) -> None:
+    net = Net(recorder, call)
+
+    async def work() -> str:
+        await net.open(MemoryKnowledgeStore())
+        channel = await net.channel()
+        await channel.send("", event_type="ag2.context.set", event_data={"set": {"n": 1}})
+        net.hub._clock = lambda: "no time at all"
+        await channel.send("", event_type="ag2.context.set", event_data={"set": {"n": 2}})
+        net.hub._clock = lambda: "2999-01-01T00:00:00+00:00"
+        await channel.send("", event_type="ag2.context.set", event_data={"set": {"n": 3}})
+        await net.close()
+        return str(channel.channel_id)
+
+    channel_id = run(work)
+    changes = entries(ledger, "execution.state_change", channel_id)
+    assert [one.payload["set"]["n"] for one in changes] == [1, 3]
+    assert changes[1].causation_id == changes[0].event_id
     assert recorder.safe.failures == 1
 
 

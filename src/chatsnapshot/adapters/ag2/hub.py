@@ -140,18 +140,32 @@ class HubTap:
         followed = self._followed.get(channel_id)
         if followed is None:
             metadata = await self.hub.get_channel(channel_id)
-            parent = self._parents.pop(channel_id, None) or Parent(None, self.recorder.cause)
+            parent = self._parents.get(channel_id) or Parent(None, self.recorder.cause)
             run = await channel_run(self.hub, metadata, parent)
             followed = self._followed.setdefault(channel_id, _Followed(run, asyncio.Lock(), [0]))
-            while len(self._followed) > _CHANNELS_KEPT:
-                self._followed.popitem(last=False)
+            self._make_room()
         async with followed.lock:
             first = followed.run.lines == 0
-            events = [made for line in await self._new(followed) for made in followed.run.read(line)]
+            events = [made for line in await self._new(followed) for made in self._read(followed.run, line)]
             if first and events:
                 events = await self._unknown(followed.run, events)
             if events:
                 await self.recorder.safe.arecord(*events)
+
+    def _read(self, run: ChannelRun, line: Any) -> list[Event]:
+        try:
+            return run.read(line)
+        except Exception as error:
+            self.recorder.safe.note(error)  # a line of another shape: the others count all the same
+            return []
+
+    def _make_room(self) -> None:
+        """Forget channels that are over, and the oldest when none is."""
+        while len(self._followed) > _CHANNELS_KEPT:
+            over = next((known for known, one in self._followed.items() if one.run.closed), None)
+            channel_id = over or next(iter(self._followed))
+            del self._followed[channel_id]
+            self._parents.pop(channel_id, None)
 
     async def _new(self, followed: _Followed) -> list[Any]:
         """The lines that were appended since; from the store where the hub has one, so that long logs stay cheap."""

@@ -80,7 +80,7 @@ class AG2Recorder:
         self.cause = _event_id(cause)
         self.safe = SafeRecorder(ledger, adapter="ag2", wait_seconds_max=wait_seconds_max, redact=redact)
         self._ended: OrderedDict[str, Ended] = OrderedDict()
-        self._hubs: list[HubTap] = []
+        self._hubs: weakref.WeakSet[HubTap] = weakref.WeakSet()
 
     def middleware(self, event: Any, context: Any) -> Any:
         """Make the middleware of one turn; given to AG2 as it is: ``middleware=[recorder.middleware]``."""
@@ -159,7 +159,7 @@ class AG2Recorder:
         """
         tap = listener_class(hub)()
         tap.begin(self, hub)
-        self._hubs.append(tap)
+        self._hubs.add(tap)
         return tap
 
     async def import_channel(self, hub: Any, channel_id: str) -> int:
@@ -214,11 +214,12 @@ class AG2Recorder:
         client = context.dependencies.get(_CLIENT_KEY)
         if channel is None or client is None or self.parent_here()[1]:
             return None
-        for tap in self._hubs:
+        for tap in list(self._hubs):
             try:
                 return await tap.answered_by(channel.channel_id, client.agent_id, text_of(event))
-            except Exception:
-                continue  # a channel of another hub
+            except Exception as error:
+                if type(error).__name__ != "NotFoundError":  # of AG2: a channel of another hub
+                    self.safe.note(error)
         return None
 
     async def earlier(self, run: Run) -> Earlier:

@@ -43,7 +43,7 @@ class RecordingStorage:
     def __init__(self, recorder: AG2Recorder, inner: Any = None) -> None:
         self.inner = inner if inner is not None else _Memory()
         self._recorder = recorder
-        self._runs: dict[str, Run] = {}
+        self._runs: OrderedDict[str, Run] = OrderedDict()
         self._tasks: OrderedDict[str, _Task] = OrderedDict()
         self._task_of: OrderedDict[str, str] = OrderedDict()
         """Stream id to the id of the task that it works on."""
@@ -111,6 +111,8 @@ class RecordingStorage:
             if CURRENT.get() is None:
                 run.parent, run.correlation_id = task.parent, stream_id
         self._runs[stream_id] = run
+        while len(self._runs) > _KEPT:
+            self._runs.popitem(last=False)  # a turn that failed: nobody says so to a storage
         remember(stream_id, run)
         earlier = await recorder.earlier(run) if resumed else None
         return run, recorder.opening(run, context, resumed=resumed, earlier=earlier)
