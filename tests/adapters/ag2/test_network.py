@@ -24,6 +24,7 @@ from ag2.network import (
     TransitionGraph,
     WorkflowAdapter,
 )
+from ag2.network.hub.listener import BaseHubListener
 from ag2_agents import Call, Steps, entries, scripted
 
 import chatsnapshot
@@ -482,3 +483,46 @@ def test_a_ledger_that_hangs_holds_a_network_up_once(ledger: Ledger, call: Call)
         "message",
         "run_completed",
     ]
+
+
+def test_the_log_gives_the_order_however_late_a_hub_tells(
+    ledger: Ledger, recorder: AG2Recorder, call: Call
+) -> None:
+    net = Net(recorder, call)
+
+    class Slow(BaseHubListener):
+        """Stands before ours, and holds the earlier envelopes up longer."""
+
+        left = 12
+
+        async def on_envelope_posted(self, envelope: Any, metadata: Any) -> None:
+            self.left -= 1
+            for _ in range(max(self.left, 0) * 3):
+                await asyncio.sleep(0)
+
+    async def work() -> tuple[str, list[str]]:
+        await net.open(MemoryKnowledgeStore(), listen=False)
+        net.hub.register_listener(Slow())
+        told: list[str] = []
+
+        class Told(BaseHubListener):
+            async def on_envelope_posted(self, envelope: Any, metadata: Any) -> None:
+                if envelope.event_type == "ag2.context.set":
+                    told.append(envelope.envelope_id)
+
+        net.hub.register_listener(Told())
+        net.hub.register_listener(recorder.hub_listener(net.hub))
+        channel = await net.channel()
+        sets = [
+            channel.send("", event_type="ag2.context.set", event_data={"set": {"n": n}}) for n in range(10)
+        ]
+        await asyncio.gather(*sets)
+        log = [one.envelope_id for one in await net.hub.read_wal(channel.channel_id)]
+        await net.close()
+        assert told != sorted(told), "the hub tells out of order here"
+        return str(channel.channel_id), log
+
+    channel_id, log = run(work)
+    changes = entries(ledger, "execution.state_change", channel_id)
+    assert [one.payload["native"]["data"]["envelope_id"] for one in changes] == log[-10:]
+    assert len({one.causation_id for one in changes}) == 10
