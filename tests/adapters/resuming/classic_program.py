@@ -1,6 +1,7 @@
-"""Programs of the classic line that are killed on the way, and the agents as their successors make them."""
+"""Programs of the classic line that are killed on the way, and the agents as their successors make them.
 
-from __future__ import annotations
+Annotations are no texts here: AG2 reads those of tools.
+"""
 
 import json
 import logging
@@ -52,15 +53,18 @@ class Tools:
             file.write(f"{name}\n")
         self.reached(name)
 
-    def look_up(self, order: str) -> str:
-        """Look an order up."""
-        self.ran("look_up")
-        return f"{order} is on its way"
+    def all(self) -> list[Any]:
+        def look_up(order: str) -> str:
+            """Look an order up."""
+            self.ran("look_up")
+            return f"{order} is on its way"
 
-    def refund(self, order: str) -> str:
-        """Pay an order back."""
-        self.ran("refund")
-        return f"{order} is paid back"
+        def refund(order: str) -> str:
+            """Pay an order back."""
+            self.ran("refund")
+            return f"{order} is paid back"
+
+        return [look_up, refund]
 
 
 def scripted(name: str, *script: Any, **options: Any) -> ConversableAgent:
@@ -87,7 +91,7 @@ def pair(tools: Tools, *script: Any, url: str = "", **options: Any) -> tuple[Any
     options = {"is_termination_msg": ends} | options
     user = scripted("user", **options)
     assistant = scripted("assistant", *script, llm_config=model(url) if url else False)
-    for tool in (tools.look_up, tools.refund):
+    for tool in tools.all():
         user.register_for_execution()(tool)
         if url:
             assistant.register_for_llm(description=tool.__doc__)(tool)
@@ -97,8 +101,8 @@ def pair(tools: Tools, *script: Any, url: str = "", **options: Any) -> tuple[Any
 def group(tools: Tools, *script: Any) -> Any:
     """A round of three with a manager; the user has the tools."""
     desk, clerk = scripted("desk", *script), scripted("clerk", "The clerk agrees.")
-    user = scripted("user", "Thank you. TERMINATE")
-    for tool in (tools.look_up, tools.refund):
+    user = scripted("user", "Please do.")
+    for tool in tools.all():
         user.register_for_execution()(tool)
     chat = GroupChat([desk, clerk, user], messages=[], max_round=8, speaker_selection_method="round_robin")
     return GroupChatManager(chat, llm_config=False, is_termination_msg=ends)
@@ -106,7 +110,7 @@ def group(tools: Tools, *script: Any) -> Any:
 
 def pattern(tools: Tools, url: str) -> DefaultPattern:
     """A desk that hands orders on to refunds with a tool that counts."""
-    refunds = ConversableAgent("refunds", llm_config=model(url, "refunds-model"), functions=[tools.refund])
+    refunds = ConversableAgent("refunds", llm_config=model(url, "refunds-model"), functions=tools.all()[1:])
 
     def hand_on(order: str, context_variables: ContextVariables) -> ReplyResult:
         """Hand an order on."""

@@ -58,7 +58,8 @@ class Place:
     def kill_in_model_call(self, gate: Gate, program: str, *words: str) -> None:
         """Run a program until the model has been asked what the gate holds back, and kill it there."""
         with self.start(program, *words) as process:
-            assert gate.asked.wait(60), "the model was never asked"
+            gate.follow(process)
+            assert gate.asked.wait(60) and process.poll() is None, "the model was never asked"
             os.kill(process.pid, signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL
         gate.open.set()
@@ -80,6 +81,15 @@ class Gate:
     def __init__(self) -> None:
         self.asked = threading.Event()
         self.open = threading.Event()
+
+    def follow(self, process: subprocess.Popen[str]) -> None:
+        """Do not wait for a program that has ended."""
+
+        def until_its_end() -> None:
+            process.wait()
+            self.asked.set()
+
+        threading.Thread(target=until_its_end, daemon=True).start()
 
     def __call__(self, body: dict[str, Any]) -> int:
         self.asked.set()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from chatsnapshot.adapters.ag2.resuming.deciding import OpenCalls, decide, known_answers
 from chatsnapshot.adapters.ag2.resuming.reading import Recorded
 from chatsnapshot.adapters.ag2.resuming.talks import Talk
-from chatsnapshot.adapters.ag2.resuming.telling import going_on, tell, tell_result
+from chatsnapshot.adapters.ag2.resuming.telling import going_on, tell_result
 from chatsnapshot.adapters.ag2.saving.classic import set_variables
 from chatsnapshot.adapters.ag2.saving.groups import is_pattern, members_of
 from chatsnapshot.adapters.ag2.saving.opencalls import OpenCall, Results, only, tool_message
@@ -23,6 +23,8 @@ __all__ = ["ResumedGroup"]
 
 Message = dict[str, Any]
 _EXECUTOR = "_Group_Tool_Executor"
+_GUEST = "_User"
+"""AG2's own member for a talk that nobody of the group began."""
 _ROUNDS = 20
 _MANAGER_AT, _CHAT_AT, _EXECUTOR_AT, _GUESTS_AT = 8, 7, 6, 12
 """Places in what ``Pattern.prepare_group_chat`` gives."""
@@ -66,9 +68,7 @@ class ResumedGroup:
                 f"nothing of run {self.run_id!r} but its start is on record; begin the chat anew"
             )
         self._members = {agent.name: agent for agent in members_of(group)}
-        unknown = (
-            {one.sender for one in talk.said} - self._members.keys() - {_EXECUTOR, "_User", self._boss()}
-        )
+        unknown = {one.sender for one in talk.said} - self._members.keys() - {_EXECUTOR, _GUEST, self._boss()}
         if unknown:
             raise InvalidEvent(
                 f"in run {self.run_id!r} {', '.join(sorted(unknown))} spoke, and the members of the group given are "
@@ -89,10 +89,10 @@ class ResumedGroup:
         """
         with self._going_on() as tee:
             manager, executor, guests = self._prepared(max_rounds)
-            left = self._answer_from_record(manager, executor)
+            left = self._answer_from_record(executor)
             if left is not None:
                 made = executor.generate_reply(messages=[left], sender=manager)
-                self._complete(manager, executor, made)
+                self._complete(executor, made)
             last_agent, message = manager.resume(self._again(), silent=True)
             result = last_agent.initiate_chat(manager, message=message, **{"clear_history": False, **options})
             return self._over(tee, result, guests)
@@ -101,10 +101,10 @@ class ResumedGroup:
         """As :meth:`go_on`, for groups with async tools or replies."""
         with self._going_on() as tee:
             manager, executor, guests = self._prepared(max_rounds)
-            left = self._answer_from_record(manager, executor)
+            left = self._answer_from_record(executor)
             if left is not None:
                 made = await executor.a_generate_reply(messages=[left], sender=manager)
-                self._complete(manager, executor, made)
+                self._complete(executor, made)
             last_agent, message = await manager.a_resume(self._again(), silent=True)
             result = await last_agent.a_initiate_chat(
                 manager, message=message, **{"clear_history": False, **options}
@@ -118,18 +118,29 @@ class ResumedGroup:
             raise InvalidEvent(
                 f"run {self.run_id!r} has ended; go on with a new message and resumed.messages"
             )
-        holders = list(self._members.values())
-        return going_on(self._recorder, self._recorded, self._talk, self._answers, holders, again=True)
+        batch, holders = self._talk.batch, list(self._members.values())
+        # AG2 sends the last message once more; a message with results that were on record is new.
+        again = len(self.open_calls) == len(batch)
+        return going_on(self._recorder, self._recorded, self._talk, self._answers, holders, again=again)
 
     def _prepared(self, max_rounds: int) -> tuple[Any, Any, list[Any]]:
         """The manager, the agent that runs the last message's tools, and members that AG2 made for this talk."""
         if not is_pattern(self.group):
             return self.group, self._able(), []
         set_variables(self.group, self.context_variables)
-        made = self.group.prepare_group_chat(max_rounds=max_rounds, messages=copy.deepcopy(self.messages))
+        first = copy.deepcopy(self.messages[0])
+        if first["name"] == _GUEST:
+            del first["name"]  # then the pattern makes this member anew
+        # A pattern gives the first word to its initial agent: here to whom it was given when the process died.
+        initial, called = self.group.initial_agent, self._members.get(self._talk.called or "")
+        if called is not None and not self.open_calls:
+            self.group.initial_agent = called
+        made = self.group.prepare_group_chat(max_rounds=max_rounds, messages=[first])
+        begins = self.group.initial_agent is not initial or len(self.messages) == 1
+        self.group.initial_agent = initial
         chat = made[_CHAT_AT]
-        # A pattern gives the first word to its initial agent; here somebody has had it already.
-        chat.speaker_selection_method(next(iter(self._members.values())), chat)
+        if not begins:
+            chat.speaker_selection_method(initial, chat)
         return made[_MANAGER_AT], made[_EXECUTOR_AT], list(made[_GUESTS_AT] or ())
 
     def _able(self) -> Any:
@@ -137,7 +148,7 @@ class ResumedGroup:
         able = (agent for agent in self._members.values() if hasattr(agent, "can_execute_function"))
         return next((agent for agent in able if wanted and agent.can_execute_function(wanted)), None)
 
-    def _answer_from_record(self, manager: Any, executor: Any) -> Message | None:
+    def _answer_from_record(self, executor: Any) -> Message | None:
         """Give the last message's calls the results that are known; gives the message with those to be executed."""
         calls = self._talk.batch
         for call in calls:
@@ -145,11 +156,9 @@ class ResumedGroup:
                 tell_result(call.name, call.call_id, str(self._decided[call.call_id]), executor)
         if not calls or len(self.open_calls) == len(calls):
             return None
-        if is_pattern(self.group):
-            self._follow_results(executor)
         if self.open_calls:
             return only(self.messages[-1], self.open_calls)
-        self._complete(manager, executor, None)
+        self._complete(executor, None)
         return None
 
     def _follow_results(self, executor: Any) -> None:
@@ -160,13 +169,14 @@ class ResumedGroup:
                 continue
             if result.variables:
                 set_variables(self.group, {**self.group.context_variables.to_dict(), **result.variables})
-            if result.target in self._members:
+            if result.target in self._members and not executor.has_next_target():
                 targets = importlib.import_module("autogen.agentchat.group.targets.transition_target")
                 executor.set_next_target(targets.AgentTarget(self._members[result.target]))
 
-    def _complete(self, manager: Any, executor: Any, made: Message | None) -> None:
+    def _complete(self, executor: Any, made: Message | None) -> None:
+        if is_pattern(self.group):
+            self._follow_results(executor)
         message = tool_message(self._talk.batch, self._results, executor.name, made)
-        tell(message, executor, manager)
         self.messages.append(message)
 
     def _again(self) -> list[Message]:

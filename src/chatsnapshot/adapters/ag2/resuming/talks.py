@@ -13,6 +13,7 @@ __all__ = ["Result", "Said", "Talk", "rebuild"]
 
 Message = dict[str, Any]
 _MESSAGES = frozenset({"text", "tool_call", "function_call", "tool_response", "function_response"})
+_EXECUTOR = "_Group_Tool_Executor"
 _KEPT = ("content", "tool_calls", "function_call", "tool_responses", "refusal", "audio")
 
 
@@ -50,8 +51,8 @@ class Talk:
     results: dict[str, Result] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
     variables: dict[str, Any] = field(default_factory=dict)
-    speaker: str | None = None
-    """Who had the word last in a group."""
+    called: str | None = None
+    """Who was to speak next in a group, where that was decided."""
 
     @property
     def batch(self) -> list[OpenCall]:
@@ -84,8 +85,10 @@ def rebuild(recorded: Recorded) -> Talk:
             talk.questions.append(Question(step.entry.event_id, step.entry.event_id, question))
         elif step.entry.event_type == "execution.human_input_received":
             _answer(talk, step.payload)
-        elif kind == "group_chat_run_chat":
-            talk.speaker = str(step.payload.get("speaker") or "") or talk.speaker
+        elif kind == "group_chat_run_chat" and step.payload.get("speaker") != _EXECUTOR:
+            talk.called = str(step.payload.get("speaker"))
+        elif step.entry.event_type == "execution.handoff":
+            talk.called = str(step.payload.get("to"))
         if isinstance(variables := step.payload.get("variables"), dict):
             talk.variables = dict(variables)
     return talk
@@ -105,6 +108,8 @@ def _say(talk: Talk, step: Step, kind: str, data: dict[str, Any]) -> None:
         message = {"content": "", **message, "role": "user", "name": sender}
     talk.said.append(Said(message, sender, recipient, step.entry.event_id))
     talk.calls, talk.results, talk.questions = {}, {}, []
+    if message["role"] not in ("tool", "function"):
+        talk.called = None
 
 
 def _answer_before(talk: Talk, data: dict[str, Any]) -> None:
