@@ -19,8 +19,9 @@ from autogen.agentchat import (
 from classic_chats import agent, causes, one, said, types
 from classic_groups import team
 
+import chatsnapshot
 from chatsnapshot import Ledger
-from chatsnapshot.adapters.ag2 import AG2Recorder
+from chatsnapshot.adapters.ag2 import AG2Recorder, map_event, normalize
 
 Models = Callable[..., Any]
 Say = Callable[..., Any]
@@ -97,6 +98,21 @@ def test_every_kind_of_transition_is_a_handoff(
     assert end["cost"]
     assert types(ledger).count("run_started") == 1
     assert recorder.safe.failures == 0
+
+
+def test_the_loop_and_the_watched_group_chat_give_the_same_types_and_payloads(
+    ledger: Ledger, recorder: AG2Recorder, models: Models, say: Say
+) -> None:
+    response = recorder.watch(run_group_chat(pattern=team(models, say), messages="help me"))
+    events = list(response.events)
+    ids = {str(event.content.uuid) for event in events}
+    watched = [(entry.event_type, entry.payload) for entry in ledger.read() if entry.event_id in ids]
+    added = [entry.event_type for entry in ledger.read() if entry.event_id not in ids]
+    with chatsnapshot.open("memory:") as other:
+        for event in events:
+            other.record(event_type=map_event(event), correlation_id="run-1", payload=normalize(event))
+        assert watched == [(entry.event_type, entry.payload) for entry in other.read()]
+    assert set(added) == {"execution.run_started", "execution.state_change"}, "the start; context variables"
 
 
 def test_a_change_of_speaker_without_a_transition_is_a_handoff_made_by_the_last_message(
