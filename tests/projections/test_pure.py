@@ -15,6 +15,7 @@ from chatsnapshot.projections import views
 from chatsnapshot.projections.base import Projection, copy_state, fold, get, names, register
 from chatsnapshot.projections.render import render_markdown, render_text
 
+STANDARD = ("runs", "timeline", "transcript", "graph", "metrics")
 CALLS = st.sampled_from(["a", "b", None, 7])
 NAMES = st.sampled_from(["f", "g", None, {"name": "h"}, ["odd"]])
 SHAPED = st.fixed_dictionaries(
@@ -91,7 +92,7 @@ def event_options(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def standard() -> list[Projection[Any]]:
-    return [get(name)() for name in ("runs", "timeline", "transcript", "graph")]
+    return [get(name)() for name in STANDARD]
 
 
 same_history = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
@@ -102,12 +103,12 @@ same_history = settings(suppress_health_check=[HealthCheck.function_scoped_fixtu
 def test_no_payload_under_any_type_makes_a_view_or_its_rendering_raise(history: Any, events: Any) -> None:
     record(history, events)
     msgspec.json.encode(views.list_runs(history))
-    for name in ("runs", "timeline", "transcript", "graph"):
+    for name in STANDARD:
         for run in history.sequences:
             try:
                 found = views.view(history, name, run)
             except views.NotFound:
-                assert name == "runs"
+                assert name in ("runs", "metrics")
                 continue
             msgspec.json.encode(found)
             if name == "transcript":
@@ -143,7 +144,7 @@ def test_a_view_up_to_a_position_does_not_depend_on_what_follows(
     full = list(history.entries)
     del history.entries[until:]
     assert msgspec.json.encode(views.list_runs(history)) == msgspec.json.encode(early)
-    wanted = ("timeline", "transcript", "graph")
+    wanted = [name for name in STANDARD if name != "runs"]
     cut = {name: views.view(history, name, "x") for name in wanted if _has(history, "x")}
     history.entries.extend(full[until:])
     for name, found in cut.items():

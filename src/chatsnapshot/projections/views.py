@@ -9,11 +9,12 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from chatsnapshot.clock import timestamp_text
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import NotFound
-from chatsnapshot.projections import base, graph, runs, timeline, transcript
+from chatsnapshot.projections import base, graph, metrics, runs, timeline, transcript
 from chatsnapshot.projections.forest import forest
 from chatsnapshot.projections.judged import keep, parse
 from chatsnapshot.projections.latest import newest
 from chatsnapshot.projections.lineage import Link, Start, Where, links
+from chatsnapshot.projections.metricsreading import metrics_of
 from chatsnapshot.projections.runs import RunsProjection
 from chatsnapshot.projections.runstate import RunsState
 from chatsnapshot.projections.shapes import Run
@@ -28,6 +29,7 @@ STANDARD = (
     timeline.TimelineProjection,
     transcript.TranscriptProjection,
     graph.GraphProjection,
+    metrics.MetricsProjection,
 )
 
 
@@ -84,7 +86,7 @@ class Outward(Protocol):
 def view(
     ledger: Readable, name: str, correlation_id: object = None, *, until: Any = None, children: bool = True
 ) -> Any:
-    """The view ``name`` of one correlation, folded on read; ``runs`` without a correlation is :func:`list_runs`.
+    """The view ``name`` of one correlation, folded on read; ``runs`` and ``metrics`` also of all.
 
     ``runs`` gives :class:`~chatsnapshot.projections.shapes.Runs`, ``timeline`` a ``Timeline``, ``transcript`` a
     ``Transcript``, ``graph`` a ``Graph``; another registered projection its own result. ``until``: a position or a
@@ -94,6 +96,8 @@ def view(
     """
     projection = base.get(name)()
     if correlation_id is None:
+        if name == "metrics":
+            return metrics_of(ledger, until=until)
         if name != "runs":
             raise TypeError(f"the view {name!r} needs a correlation_id")
         return list_runs(ledger, until=until)
