@@ -151,6 +151,15 @@ class SavesOverOthers(PassingStore):
         return self.inner.save_states(name, version, self.inner.checkpoint(name, version), after, states)
 
 
+class ListsOtherKeys(PassingStore):
+    """Lists the keys of a projection whatever they begin with."""
+
+    def keys(
+        self, name: str, version: int, *, prefix: str = "", after: str = "", limit: int, reverse: bool = False
+    ) -> list[str]:
+        return self.inner.keys(name, version, after=after, limit=limit, reverse=reverse)
+
+
 BROKEN: list[tuple[type[PassingStore], int | str]] = [
     (ForgetsToStore, 2),
     (SkipsInReads, 2),
@@ -164,6 +173,7 @@ BROKEN: list[tuple[type[PassingStore], int | str]] = [
     (LosesBlobs, "blobs"),
     (ForgetsChildren, "reading"),
     (SavesOverOthers, "projections"),
+    (ListsOtherKeys, "projections"),
 ]
 
 

@@ -252,6 +252,14 @@ class Store(Protocol):
     def load_state(self, name: str, version: int, key: str) -> bytes | None:
         """The stored state of a projection for one key."""
 
+    def keys(
+        self, name: str, version: int, *, prefix: str = "", after: str = "", limit: int, reverse: bool = False
+    ) -> list[str]:
+        """Keys that have a state and begin with ``prefix``, at most ``limit``, in the order of their code points.
+
+        They follow ``after``; ``reverse`` goes down, from in front of ``after`` where that is given.
+        """
+
     def save_states(
         self,
         name: str,

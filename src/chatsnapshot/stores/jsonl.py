@@ -11,9 +11,7 @@ import apsw
 
 from chatsnapshot.clock import Clock, Entropy
 from chatsnapshot.errors import (
-    Corrupt,
     LedgerClosed,
-    LedgerError,
     NotFound,
     ReadOnly,
     StoreFull,
@@ -38,6 +36,7 @@ from chatsnapshot.stores.filelock import file_lock, interruptible
 from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.imports import check_rows
 from chatsnapshot.stores.jsonl_blobs import BlobFolder
+from chatsnapshot.stores.jsonl_errors import index_error
 from chatsnapshot.stores.jsonl_examine import examine
 from chatsnapshot.stores.jsonl_file import FileIO, io_error
 from chatsnapshot.stores.jsonl_follow import named_positions
@@ -47,6 +46,7 @@ from chatsnapshot.stores.jsonl_read import read_page, rows_at
 from chatsnapshot.stores.jsonl_segments import Segments
 from chatsnapshot.stores.jsonl_write import JsonlWriter
 from chatsnapshot.stores.planning import Plan, known_ids, plan
+from chatsnapshot.stores.statekeys import state_keys
 
 __all__ = ["JsonlStore"]
 
@@ -121,7 +121,7 @@ class JsonlStore:
         except OSError as error:
             raise io_error(error, self.path) from error
         except apsw.Error as error:
-            raise _index_error(error, self.path) from error
+            raise index_error(error, self.path) from error
 
     # --- writing ---
 
@@ -149,7 +149,7 @@ class JsonlStore:
                     "call; nothing was stored, try again"
                 ) from error
             except apsw.Error as error:
-                raise _index_error(error, self.path) from error
+                raise index_error(error, self.path) from error
             except OSError as error:
                 raise io_error(error, self.path) from error
             finally:
@@ -270,7 +270,7 @@ class JsonlStore:
         except OSError as error:
             raise io_error(error, self.path) from error
         except apsw.Error as error:
-            raise _index_error(error, self.path) from error
+            raise index_error(error, self.path) from error
 
     def _mend(self, broken: bool = False) -> None:
         """Somebody has changed the lines or taken the index away: look at both under the lock."""
@@ -355,6 +355,13 @@ class JsonlStore:
         """A projection's state for one key."""
         return self._reading(lambda index: jsonl_states.load_state(index.db, name, version, key))
 
+    def keys(
+        self, name: str, version: int, *, prefix: str = "", after: str = "", limit: int, reverse: bool = False
+    ) -> list[str]:
+        """Keys of a projection in order."""
+        wanted = (name, version, prefix, after, limit, reverse)
+        return self._reading(lambda index: state_keys(index.db, "projection_state", *wanted))
+
     # --- end ---
 
     def after_fork(self) -> None:
@@ -380,18 +387,3 @@ class JsonlStore:
             self._lock.close()
         self._lookout.close()
         self._segments.forget()
-
-
-def _index_error(error: apsw.Error, path: str) -> LedgerError:
-    """An error of the index before anything was written; the lines are not touched by it."""
-    if isinstance(error, apsw.FullError):
-        return StoreFull(
-            f"no space left for the index of {path} ({error}); nothing was stored, free some space"
-        )
-    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
-        return Corrupt(
-            f"the index {path}.index.db is damaged ({error}); delete it, it is made again from the lines"
-        )
-    return StoreUnavailable(
-        f"the index {path}.index.db cannot be used ({type(error).__name__}: {error}); nothing was stored, try again"
-    )

@@ -158,7 +158,9 @@ def connect(path: str, *, write: bool) -> apsw.Connection:
         if write:
             db.execute("PRAGMA journal_mode=WAL")
             # NORMAL: after a loss of power it is older, never inconsistent; then the lines are read again.
-            db.execute(f"PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+            db.execute(
+                f"PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON; PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}"
+            )
             keep = array.array("i", [1])
             db.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, keep.buffer_info()[0])
         else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import uuid
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile, islice, takewhile
 
 from chatsnapshot.clock import Clock, Entropy
 from chatsnapshot.errors import LedgerClosed, StoreUnavailable
@@ -59,7 +60,8 @@ class MemoryStore:
         self._blobs: dict[bytes, bytes] = {}
         self._blob_users: dict[bytes, set[int]] = {}
         self._checkpoints: dict[tuple[str, int], Checkpoint] = {}
-        self._states: dict[tuple[str, int, str], bytes] = {}
+        self._states: dict[tuple[str, int], dict[str, bytes]] = {}
+        self._ordered: dict[tuple[str, int], list[str]] = {}
 
     def head(self) -> Head:
         """The committed head."""
@@ -229,7 +231,27 @@ class MemoryStore:
     def load_state(self, name: str, version: int, key: str) -> bytes | None:
         """A projection's state for one key."""
         with self._lock:
-            return self._states.get((name, version, key))
+            return self._states.get((name, version), {}).get(key)
+
+    def keys(
+        self, name: str, version: int, *, prefix: str = "", after: str = "", limit: int, reverse: bool = False
+    ) -> list[str]:
+        """Keys of a projection in order."""
+        with self._lock:
+            # Sorted anew only when a key was added or removed since.
+            ordered = self._ordered.get((name, version))
+            if ordered is None:
+                ordered = self._ordered[name, version] = sorted(self._states.get((name, version), ()))
+            low, high = bisect_left(ordered, prefix), len(ordered)
+            if reverse:
+                high = bisect_left(ordered, after) if after else high
+                places = range(high - 1, low - 1, -1)
+            else:
+                places = range(max(low, bisect_right(ordered, after)) if after else low, high)
+            listed: Iterator[str] = (ordered[place] for place in places)
+            if reverse:
+                listed = dropwhile(lambda key: not key.startswith(prefix), listed)
+            return list(islice(takewhile(lambda key: key.startswith(prefix), listed), limit))
 
     def save_states(
         self,
@@ -245,19 +267,22 @@ class MemoryStore:
             if self._checkpoints.get((name, version)) != before:
                 return False
             self._checkpoints[name, version] = after
+            kept = self._states.setdefault((name, version), {})
             for key, state in states.items():
+                if (state is None) == (key in kept):
+                    self._ordered.pop((name, version), None)
                 if state is None:
-                    self._states.pop((name, version, key), None)
+                    kept.pop(key, None)
                 else:
-                    self._states[name, version, key] = state
+                    kept[key] = state
             return True
 
     def drop_states(self, name: str, version: int) -> None:
         """Forget a projection's states."""
         with self._lock:
             self._checkpoints.pop((name, version), None)
-            for key in [key for key in self._states if key[:2] == (name, version)]:
-                del self._states[key]
+            self._states.pop((name, version), None)
+            self._ordered.pop((name, version), None)
 
     def after_fork(self) -> None:
         """A forked child has a copy, not the ledger: it must not use it."""

@@ -46,6 +46,7 @@ from chatsnapshot.stores.sqlite_examine import examine
 from chatsnapshot.stores.sqlite_read import ReaderPool, one_snapshot, read_page, rows_by_id
 from chatsnapshot.stores.sqlite_views import add_views
 from chatsnapshot.stores.sqlite_write import SqliteWriter
+from chatsnapshot.stores.statekeys import state_keys
 
 __all__ = ["SqliteStore"]
 
@@ -448,6 +449,14 @@ class SqliteStore:
         """A projection's state for one key."""
         with self._reading() as db:
             return self._writer.load_state(db, name, version, key)
+
+    def keys(
+        self, name: str, version: int, *, prefix: str = "", after: str = "", limit: int, reverse: bool = False
+    ) -> list[str]:
+        """Keys of a projection in order."""
+        table = self._names["projection_state"]
+        with self._reading() as db:
+            return state_keys(db, table, name, version, prefix, after, limit, reverse)
 
     # --- end ---
 

@@ -90,6 +90,11 @@ class PassingStore:
     def load_state(self, name: str, version: int, key: str) -> bytes | None:
         return self.inner.load_state(name, version, key)
 
+    def keys(
+        self, name: str, version: int, *, prefix: str = "", after: str = "", limit: int, reverse: bool = False
+    ) -> list[str]:
+        return self.inner.keys(name, version, prefix=prefix, after=after, limit=limit, reverse=reverse)
+
     def save_states(
         self,
         name: str,

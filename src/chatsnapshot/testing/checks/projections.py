@@ -144,3 +144,26 @@ def saving_states_and_recording_do_not_disturb_each_other(bench: Bench) -> None:
         found = in_threads([write, write, lambda: advance(store, 0, count)])
         expect_equal(found, [count] * 3, "events and steps")
         expect_sound(ledger, 2 * count)
+
+
+@check("projections")
+def keys_are_listed_in_order_and_by_prefix(bench: Bench) -> None:
+    with bench.open() as ledger:
+        store = store_of(ledger)
+        expect_equal(store.keys(NAME, 1, limit=5), [], "keys of a projection that has none")
+        keys = ["", "!a", "=a", "=b", "=läuft", "=z%_", "=\U0001f300", ">", "é"]
+        states: dict[str, bytes | None] = dict.fromkeys(reversed(keys), b"x")
+        expect(store.save_states(NAME, 1, None, _mark(1), states), "the first save")
+        expect(store.save_states("other", 1, None, _mark(1), {"=c": b"x"}), "a save of another one")
+        expect(store.save_states(NAME, 2, None, _mark(1), {"=d": b"x"}), "a save of another version")
+        down = keys[::-1]
+        expect_equal(store.keys(NAME, 1, limit=20), keys, "all keys, in the order of code points")
+        expect_equal(store.keys(NAME, 1, limit=20, reverse=True), down, "all keys downwards")
+        expect_equal(store.keys(NAME, 1, prefix="=", limit=20), keys[2:7], "keys with a prefix")
+        expect_equal(store.keys(NAME, 1, prefix="=", limit=2), keys[2:4], "the first two of them")
+        expect_equal(store.keys(NAME, 1, prefix="=", after="=b", limit=2), keys[4:6], "those after a key")
+        found = store.keys(NAME, 1, prefix="=", after="=z", limit=20, reverse=True)
+        expect_equal(found, keys[4:1:-1], "those in front of a key that is not there, downwards")
+        expect_equal(store.keys(NAME, 1, after="é", limit=5), [], "those after the last one")
+        expect(store.save_states(NAME, 1, _mark(1), _mark(2), {"=b": None}), "a save that removes one")
+        expect("=b" not in store.keys(NAME, 1, limit=20), "a key whose state was removed")
