@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
 from chatsnapshot.adapters.ag2.run import Run
 
-__all__ = ["Continuation", "expect", "forget_expected", "take"]
+__all__ = ["Continuation", "adopt", "adopted", "expect", "forget_expected", "take"]
 
 
 @dataclass
@@ -41,7 +42,22 @@ class Continuation:
         return run
 
 
+_ADOPTED_MAX = 10_000
+
 _expected: dict[str, Continuation] = {}
+_adopted: OrderedDict[str, str] = OrderedDict()
+
+
+def adopt(stream_id: str, correlation_id: str) -> None:
+    """Say that what happens on this stream belongs to the correlation that its history was read from."""
+    _adopted[stream_id] = correlation_id
+    while len(_adopted) > _ADOPTED_MAX:
+        _adopted.popitem(last=False)
+
+
+def adopted(stream_id: str) -> str | None:
+    """The correlation that a stream was read from."""
+    return _adopted.get(stream_id)
 
 
 def expect(stream_id: str, continuation: Continuation) -> None:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from chatsnapshot.adapters.ag2.continuing import take
+from chatsnapshot.adapters.ag2.continuing import adopted, take
 from chatsnapshot.adapters.ag2.earlier import Earlier, left_by, left_in
 from chatsnapshot.adapters.ag2.hub import HubTap, import_channel, listener_class
 from chatsnapshot.adapters.ag2.run import CURRENT, Parent, Run, root_of
@@ -191,7 +191,8 @@ class AG2Recorder:
             parent = channel
         child = inside or channel is not None
         stream_id = str(context.stream.id)
-        correlation_id = stream_id if child or self.correlation_id is None else self.correlation_id
+        given = adopted(stream_id) or self.correlation_id
+        correlation_id = stream_id if child or given is None else given
         named = not resumed and (parent is None or parent.run_id != correlation_id)
         if named and correlation_id != stream_id:
             named = self.first_run(correlation_id)

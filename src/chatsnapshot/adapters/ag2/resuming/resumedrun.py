@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from chatsnapshot.adapters.ag2.continuing import Continuation, expect, forget_expected
+from chatsnapshot.adapters.ag2.continuing import Continuation, adopt, expect, forget_expected
 from chatsnapshot.adapters.ag2.resuming.deciding import OpenCalls, decide, known_answers, settled
 from chatsnapshot.adapters.ag2.resuming.reading import Recorded
 from chatsnapshot.adapters.ag2.resuming.streams import History, Question
@@ -64,6 +64,7 @@ class ResumedRun:
             self._results[call_id] = self._events.ToolResultEvent.from_call(calls[call_id], result)
         self.open_calls = [call for call in self.open_calls if call.call_id not in self._results]
         await self.stream.history.replace(self.events)
+        adopt(str(self.stream.id), self.correlation_id)
 
     @property
     def events(self) -> list[Any]:
