@@ -59,6 +59,8 @@ _NO_IDS: list[bytes] = []
 
 _VIEWS = "chatsnapshot.projections.views"
 """Floor 5 computes views; the ledger only hands itself over, by name, when one is asked for."""
+_CONTEXT = "chatsnapshot.projections.context.making"
+_SEARCH = "chatsnapshot.projections.search.searching"
 
 
 _open: weakref.WeakSet[Ledger] = weakref.WeakSet()
@@ -621,6 +623,26 @@ class Ledger:
         import asyncio
 
         return await asyncio.to_thread(self.view, name, correlation_id, until=until)
+
+    def context(self, runs: object = None, **options: Any) -> Any:
+        """The relevant past of runs within ``budget_tokens=``, for a model to read; see ``docs/context.md``."""
+        return importlib.import_module(_CONTEXT).context(self, runs, **options)
+
+    async def acontext(self, runs: object = None, **options: Any) -> Any:
+        """As :meth:`context`, without blocking the event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.context, runs, **options)
+
+    def search(self, query: str, **options: Any) -> Any:
+        """The events in which all words of ``query`` are found, best first; ``options`` are filters of :meth:`read`."""
+        return importlib.import_module(_SEARCH).search(self, query, **options)
+
+    async def asearch(self, query: str, **options: Any) -> Any:
+        """As :meth:`search`, without blocking the event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.search, query, **options)
 
     # --- integrity ---
 

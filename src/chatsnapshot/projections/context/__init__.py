@@ -1,0 +1,1 @@
+"""The relevant past of runs within a token budget, as text or messages that a model can be given."""

@@ -1,0 +1,138 @@
+"""Where the index of a ledger is: a file beside it, or in memory where no file can or may be written."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import apsw
+
+from chatsnapshot.errors import StoreUnavailable
+from chatsnapshot.projections.search.index import Index, connect
+
+__all__ = ["path_of", "with_index"]
+
+Answer = TypeVar("Answer")
+
+_BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
+"""Errors that say that a file of ours is no index any more; it is made again."""
+_UNWRITABLE = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.IOError, apsw.FullError)
+
+
+def path_of(ledger: Any) -> str | None:
+    """The file of the index: ``runs.db.search``; with ``?ledger=NAME`` ``runs.db.NAME.search``; ``None`` in memory."""
+    place = ledger._opening.location
+    if not place.path or place.kind == "memory":
+        return None
+    middle = "" if place.ledger in ("", "main") else f".{place.ledger}"
+    return f"{os.path.realpath(place.path)}{middle}.search"
+
+
+def with_index(ledger: Any, keep: bool, work: Callable[[Index], Answer]) -> tuple[Answer, str | None]:
+    """What ``work`` makes of the index, caught up, and a note when the index is kept nowhere.
+
+    ``keep``: whether a file may be written; a file that is no sound index is made again. Raises
+    :class:`StoreUnavailable` when another process holds it for over 30 seconds.
+    """
+    path = path_of(ledger)
+    if path is None:
+        return _in_memory(ledger, None, work), None
+    for _ in range(2 if keep else 0):
+        db = _opened(path)
+        if db is None:
+            break
+        try:
+            index = Index(db)
+            index.catch_up(ledger)
+            return work(index), None
+        except _BROKEN:
+            _remove(path)
+        except _UNWRITABLE:
+            break
+        except apsw.BusyError:
+            raise StoreUnavailable(f"another process holds {path}; try again when it is done") from None
+        finally:
+            db.close()
+    why = f"{path} cannot be written" if keep else "the ledger was opened read-only"
+    return _in_memory(ledger, path, work), f"the index is in memory, for this process alone: {why}"
+
+
+def _opened(path: str) -> apsw.Connection | None:
+    """A connection to the file, made when it is missing; ``None`` when it cannot be, or is something else."""
+    for _ in range(2):
+        db = None
+        try:
+            # Made here so that only its owner can read it.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), 0o600))
+        except FileExistsError:
+            pass
+        except OSError:
+            return None
+        try:
+            db = connect(path, write=True)
+            if Index(db).is_ours():
+                return db
+            db.close()
+            return None
+        except _BROKEN:
+            if db is not None:
+                db.close()
+            _remove(path)
+        except _UNWRITABLE:
+            return None
+        except apsw.BusyError:
+            raise StoreUnavailable(f"another process holds {path}; try again when it is done") from None
+    return None
+
+
+def _remove(path: str) -> None:
+    for name in (path, path + "-journal"):
+        try:
+            os.unlink(name)
+        except OSError:
+            pass
+
+
+class _Memory:
+    """An index in memory, for one ledger object in one process."""
+
+    def __init__(self, path: str | None) -> None:
+        self.process = os.getpid()
+        self.lock = threading.Lock()
+        self.db = connect(":memory:", write=True)
+        if path is not None and os.path.exists(path):
+            self._copy(path)
+
+    def _copy(self, path: str) -> None:
+        """Begin with what the file holds, so that little is left to read."""
+        try:
+            file = connect(path, write=False)
+        except apsw.Error:
+            return
+        try:
+            if Index(file).is_ours():
+                with self.db.backup("main", file, "main") as copy:
+                    copy.step()
+        except apsw.Error:
+            self.db.close()
+            self.db = connect(":memory:", write=True)
+        finally:
+            file.close()
+
+
+_memories: weakref.WeakKeyDictionary[Any, _Memory] = weakref.WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def _in_memory(ledger: Any, path: str | None, work: Callable[[Index], Answer]) -> Answer:
+    with _making:
+        memory = _memories.get(ledger)
+        if memory is None or memory.process != os.getpid():
+            memory = _memories[ledger] = _Memory(path)
+    with memory.lock:
+        index = Index(memory.db)
+        index.catch_up(ledger)
+        return work(index)
