@@ -164,7 +164,7 @@ def open_run(stream_id: str) -> Run | None:
 def root_of(context_type: type) -> str:
     """The module that AG2 is imported as: ``ag2`` or ``autogen.beta``."""
     for kind in context_type.__mro__:
-        if kind.__name__ == "ConversationContext":
+        if kind.__name__ in ("ConversationContext", "Context") and kind.__module__.endswith(".context"):
             return kind.__module__.rpartition(".")[0]
     raise TypeError(f"{context_type.__qualname__} is no context of AG2 1.x")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from chatsnapshot.adapters.ag2 import steps, streamed
 from chatsnapshot.adapters.ag2.run import CURRENT, Parent, Run, forget, open_run, remember
@@ -47,9 +48,10 @@ class RecordingStorage:
         self._tasks: OrderedDict[str, _Task] = OrderedDict()
         self._task_of: OrderedDict[str, str] = OrderedDict()
         """Stream id to the id of the task that it works on."""
-
-    async def save_event(self, event: Any, context: Any) -> None:
+        self.save_event = _injected(self._save)
         """Record, then keep: what the runtime goes on with is durable."""
+
+    async def _save(self, event: Any, context: Any) -> None:
         await self._record(event, context)
         await self.inner.save_event(event, context)
 
@@ -195,6 +197,22 @@ class _Memory:
 
     async def drop_history(self, stream_id: Any) -> None:
         self._events.pop(stream_id, None)
+
+
+def _injected(save: Callable[[Any, Any], Awaitable[None]]) -> Callable[[Any, Any], Awaitable[None]]:
+    """``save`` as a subscriber, which some streams make of it: AG2 reads the annotations to know what to hand in."""
+
+    async def save_event(event: Any, context: Any) -> None:
+        await save(event, context)
+
+    for root in ("ag2", "autogen.beta"):
+        if (module := sys.modules.get(f"{root}.annotations")) is not None:
+            marks = getattr(module.Context, "__metadata__", ())
+            # The type is left open, so that one storage serves both names of AG2.
+            inside = (Any, *marks)
+            save_event.__annotations__ = {"context": cast(Any, Annotated)[inside]} if marks else {}
+            break
+    return save_event
 
 
 def _asks(response: Any) -> bool:
