@@ -15,7 +15,7 @@ from chatsnapshot.projections import views
 from chatsnapshot.projections.base import Projection, copy_state, fold, get, names, register
 from chatsnapshot.projections.render import render_markdown, render_text
 
-STANDARD = ("runs", "timeline", "transcript", "graph", "metrics")
+STANDARD = ("runs", "timeline", "transcript", "graph", "metrics", "audit")
 CALLS = st.sampled_from(["a", "b", None, 7])
 NAMES = st.sampled_from(["f", "g", None, {"name": "h"}, ["odd"]])
 SHAPED = st.fixed_dictionaries(

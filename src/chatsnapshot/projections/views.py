@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from chatsnapshot.clock import timestamp_text
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import NotFound
-from chatsnapshot.projections import base, graph, metrics, runs, timeline, transcript
+from chatsnapshot.projections import audit, base, graph, metrics, runs, timeline, transcript
+from chatsnapshot.projections.auditreading import audit_of
 from chatsnapshot.projections.forest import forest
 from chatsnapshot.projections.judged import keep, parse
 from chatsnapshot.projections.latest import newest
@@ -30,6 +31,7 @@ STANDARD = (
     transcript.TranscriptProjection,
     graph.GraphProjection,
     metrics.MetricsProjection,
+    audit.AuditProjection,
 )
 
 
@@ -86,7 +88,7 @@ class Outward(Protocol):
 def view(
     ledger: Readable, name: str, correlation_id: object = None, *, until: Any = None, children: bool = True
 ) -> Any:
-    """The view ``name`` of one correlation, folded on read; ``runs`` and ``metrics`` also of all.
+    """The view ``name`` of one correlation, folded on read; ``runs``, ``metrics`` and ``audit`` also of all.
 
     ``runs`` gives :class:`~chatsnapshot.projections.shapes.Runs`, ``timeline`` a ``Timeline``, ``transcript`` a
     ``Transcript``, ``graph`` a ``Graph``; another registered projection its own result. ``until``: a position or a
@@ -98,6 +100,8 @@ def view(
     if correlation_id is None:
         if name == "metrics":
             return metrics_of(ledger, until=until)
+        if name == "audit":
+            return audit_of(ledger, until=until)
         if name != "runs":
             raise TypeError(f"the view {name!r} needs a correlation_id")
         return list_runs(ledger, until=until)
