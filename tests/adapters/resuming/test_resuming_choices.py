@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -235,6 +236,42 @@ def test_a_sub_agent_that_was_killed_begins_anew_as_another_child(scene: Scene) 
         (run,) = ledger.view("runs", "case-7").runs
         assert run.status == "completed"
         assert sorted(child.status for child in run.children) == ["completed", "unfinished"]
+
+
+def test_a_killed_sub_agent_is_gone_on_with_itself_and_its_reply_given_to_its_parent(scene: Scene) -> None:
+    recorder = AG2Recorder(scene.ledger, correlation_id="case-7")
+    helper = scene.agent(recorder, call("pay", "c-1", order="A-17"), "paid", name="helper")
+    task = call("task_helper", "t-1", objective="pay A-17")
+    child = [helper.as_tool(description="Pay.")]
+    boss = Agent("desk", config=TestConfig(task, "done"), tools=child, middleware=[recorder.middleware])
+    asyncio.run(boss.ask("Pay A-17."))
+    scene.copying = False
+    scene.ran.clear()
+    with chatsnapshot.open(str(scene.copy)) as ledger:
+
+        async def main() -> Any:
+            again = AG2Recorder(ledger)
+            started = next(ledger.read(event_type="execution.run_started", after=1))
+            helper = await again.aresume(
+                started.correlation_id, scene.agent(again, "paid now", name="helper")
+            )
+            answer = {"t-1": (await helper.go_on()).body}
+            resumed = await again.aresume("case-7", scene.agent(again, "done"), open_calls=answer)
+            return await resumed.go_on()
+
+        assert asyncio.run(main()).body == "done"
+        assert (scene.ran, scene.given) == (["A-17"], [("t-1", "paid now")])
+        (run,) = ledger.view("runs", "case-7").runs
+        assert [(run.status, child.status) for child in run.children] == [("completed", "completed")]
+
+
+def test_what_was_redacted_stays_redacted(scene: Scene) -> None:
+    secret = "sk-" + hashlib.sha256(b"a key").hexdigest()[:48]
+    script = (call("pay", "c-1", order=secret), "paid")
+    with scene.stopped_in_a_tool(*script) as ledger:
+        scene.resumed(ledger, "paid")
+        assert len(scene.ran) == 1
+        assert secret not in scene.ran[0]
 
 
 # --- what is refused ----------------------------------------------------------------------------------------
