@@ -15,7 +15,7 @@ from chatsnapshot.projections import views
 from chatsnapshot.projections.base import Projection, copy_state, fold, get, names, register
 from chatsnapshot.projections.render import render_markdown, render_text
 
-STANDARD = ("runs", "timeline", "transcript", "graph", "metrics", "audit")
+STANDARD = ("runs", "timeline", "transcript", "graph", "metrics", "audit", "state")
 CALLS = st.sampled_from(["a", "b", None, 7])
 NAMES = st.sampled_from(["f", "g", None, {"name": "h"}, ["odd"]])
 SHAPED = st.fixed_dictionaries(
@@ -108,7 +108,7 @@ def test_no_payload_under_any_type_makes_a_view_or_its_rendering_raise(history: 
             try:
                 found = views.view(history, name, run)
             except views.NotFound:
-                assert name in ("runs", "metrics")
+                assert name in ("runs", "metrics", "state")
                 continue
             msgspec.json.encode(found)
             if name == "transcript":

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from chatsnapshot.clock import timestamp_text
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import NotFound
-from chatsnapshot.projections import audit, base, graph, metrics, runs, timeline, transcript
+from chatsnapshot.projections import audit, base, graph, laststate, metrics, runs, timeline, transcript
 from chatsnapshot.projections.auditreading import audit_of
 from chatsnapshot.projections.forest import forest
 from chatsnapshot.projections.judged import keep, parse
@@ -32,6 +32,7 @@ STANDARD = (
     graph.GraphProjection,
     metrics.MetricsProjection,
     audit.AuditProjection,
+    laststate.StateProjection,
 )
 
 

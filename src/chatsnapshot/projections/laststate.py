@@ -1,0 +1,243 @@
+"""The ``state`` projection: the last state of every run, task, process, step, question and agent of one correlation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from chatsnapshot.envelope import LedgerEntry
+from chatsnapshot.events.catalogue import (
+    LEDGER_CORRELATION,
+    RUN_ENDS,
+    RUN_STARTS,
+    WORKFLOW_ENDS,
+    WORKFLOW_STARTS,
+)
+from chatsnapshot.events.facts import read_change
+from chatsnapshot.events.fields import payload_of, text_of
+from chatsnapshot.events.normaliser import read_answer, read_handoff, read_question, read_run, read_task
+from chatsnapshot.projections.base import register
+from chatsnapshot.projections.lineage import Link, Start
+from chatsnapshot.projections.lines import line, short, who
+from chatsnapshot.projections.pairing import Edge, Pairs
+from chatsnapshot.projections.runs import RunsProjection
+from chatsnapshot.projections.runstate import RunsState
+from chatsnapshot.projections.stateshapes import States, Subject
+from chatsnapshot.projections.times import happened
+
+__all__ = ["LatestState", "StateProjection"]
+
+_STAGES = {"scheduled": 0, "retried": 1, "started": 2, "completed": 3, "failed": 3, "cancelled": 3}
+_TASK = "system.task_"
+_LIFECYCLE = frozenset({*RUN_STARTS, *RUN_ENDS, *WORKFLOW_STARTS, *WORKFLOW_ENDS})
+_RUNS = RunsProjection()
+
+
+class Told(msgspec.Struct):
+    """What one entry says of a subject."""
+
+    kind: str
+    id: str
+    state: str
+    name: str | None = None
+    value: Any = None
+    reason: str | None = None
+    before: str | None = None
+
+
+class LatestState(msgspec.Struct):
+    """The subjects of one correlation by kind and id, and how far each task is; questions that wait, and their ids.
+
+    ``runs`` is what the ``runs`` view makes of the starts and ends alone.
+    """
+
+    correlation_id: str = ""
+    first_position: int = 0
+    last_position: int = 0
+    cause: str | None = None
+    runs: RunsState = msgspec.field(default_factory=RunsState)
+    subjects: dict[str, Subject] = {}
+    reached: dict[str, tuple[int, int]] = {}
+    questions: Pairs = msgspec.field(default_factory=Pairs)
+    asked: dict[int, str] = {}
+
+
+@register
+class StateProjection:
+    """Key: the correlation. What is recorded last holds; of a task's attempt a later stage before an earlier one."""
+
+    name = "state"
+    version = 100 * RunsProjection.version + 1  # its state holds one of that projection
+
+    def key(self, entry: LedgerEntry) -> str | None:
+        """The correlation; the ledger's own facts have no state."""
+        return None if entry.correlation_id == LEDGER_CORRELATION else entry.correlation_id
+
+    def initial(self) -> LatestState:
+        """Nothing is known."""
+        return LatestState()
+
+    def apply(self, state: LatestState, entry: LedgerEntry) -> LatestState:
+        """Take in what the entry says of its subjects."""
+        if not state.correlation_id:
+            state.correlation_id = entry.correlation_id
+            state.first_position = entry.position
+            state.cause = entry.causation_id if entry.sequence == 1 else None
+        state.last_position = entry.position
+        payload = payload_of(entry)
+        event_type = entry.event_type
+        read = _READ.get(event_type)
+        if event_type in _LIFECYCLE:
+            _run(state, entry, payload)
+        elif read is not None:
+            _take(state, entry, read(entry, payload))
+        elif event_type.startswith(_TASK):
+            _task(state, entry, payload)
+        elif event_type == "execution.human_input_requested":
+            _asked(state, entry, payload)
+        elif event_type == "execution.human_input_received":
+            _answered(state, entry, payload)
+        if event_type.startswith("execution."):
+            _agents(state, entry, payload)
+        return state
+
+    def result(self, state: LatestState) -> States:
+        """The states of this correlation alone."""
+        return self.compose({state.correlation_id: state}, {}, state.correlation_id)
+
+    def start(self, state: LatestState) -> Start:
+        """How this correlation began."""
+        return Start(state.first_position, state.cause)
+
+    def compose(
+        self, states: Mapping[str, LatestState], links: Mapping[str, Link], correlation_id: str
+    ) -> States:
+        """The states under a correlation and its children."""
+        found = [subject for state in states.values() for subject in state.subjects.values()]
+        found.sort(key=lambda one: (one.first_position, one.kind))
+        last = max((state.last_position for state in states.values()), default=0)
+        return States(correlation_id, last, tuple(found))
+
+
+def _take(state: LatestState, entry: LedgerEntry, told: Told) -> None:
+    key = f"{told.kind}:{told.id}"
+    before = state.subjects.get(key)
+    state.subjects[key] = Subject(
+        kind=told.kind,
+        id=told.id,
+        name=told.name or (before.name if before else None),
+        state=told.state,
+        value=told.value,
+        before=told.before or (before.state if before else None),
+        reason=told.reason,
+        since=happened(entry),
+        position=entry.position,
+        first_position=before.first_position if before else entry.position,
+        changes=before.changes + 1 if before else 1,
+        correlation_id=entry.correlation_id,
+        erased=entry.erased,
+    )
+
+
+def _run(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+    """Which run an event is about, and its status, as the ``runs`` view has it."""
+    state.runs = _RUNS.apply(state.runs, entry)
+    number = state.runs.owners[-1][1]
+    run = next(one for one in reversed(state.runs.runs.values()) if one.number == number)
+    facts = read_run(payload, f"{run.kind}_id")
+    reason = short(facts.error or facts.reason or "") or None
+    _take(state, entry, Told(run.kind, run.run_id, run.executions[-1].status, run.name, reason=reason))
+
+
+def _change(kind: str) -> Callable[[LedgerEntry, Mapping[str, Any]], Told]:
+    def read(entry: LedgerEntry, payload: Mapping[str, Any]) -> Told:
+        change = read_change(payload)
+        subject = change.subject or who(entry, payload) or entry.correlation_id
+        after = "[erased]" if entry.erased else short(text_of(change.after)) or "unknown"
+        value = change.after if isinstance(change.after, (dict, list)) else None
+        before = None if change.before is None else short(text_of(change.before))
+        return Told(
+            kind, subject, after, value=value, reason=short(change.reason or "") or None, before=before
+        )
+
+    return read
+
+
+def _task(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+    status = entry.event_type.removeprefix(_TASK)
+    task = read_task(payload)
+    named = task.task_id or task.name
+    if status not in _STAGES or named is None:
+        return
+    # Of one attempt what is recorded late does not undo what came of it; an attempt without a number is a new one.
+    reached = state.reached.get(named)
+    order = (task.attempt or 0, _STAGES[status])
+    key = f"task:{named}"
+    late = reached is not None and reached > order and (task.attempt is not None or order[1] == 0)
+    if late and key in state.subjects:
+        known = state.subjects[key]
+        state.subjects[key] = msgspec.structs.replace(
+            known, name=known.name or task.name, changes=known.changes + 1
+        )
+        return
+    if task.attempt is None and reached is not None:
+        order = (reached[0], order[1])
+    state.reached[named] = order
+    reason = short(task.error or task.reason or "") or None
+    _take(state, entry, Told("task", named, status, task.name, reason=reason))
+
+
+def _asked(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+    asked = read_question(payload)
+    named = asked.question_id or entry.event_id
+    text = "[erased]" if entry.erased else short(asked.text)
+    _take(state, entry, Told("question", named, "open", text or None))
+    match = state.questions.start(
+        Edge(entry.sequence, asked.question_id, None, entry.event_id, entry.causation_id)
+    )
+    if match is None:
+        state.asked[entry.sequence] = named
+    else:
+        _settle(state, f"question:{named}", "answered", None, None)
+
+
+def _answered(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+    answer = read_answer(payload)
+    edge = Edge(entry.sequence, answer.answers, None, entry.event_id, entry.causation_id or answer.answers)
+    match = state.questions.end(edge, lone=True)
+    if match is not None:
+        named = state.asked.pop(match[0].index)
+        _settle(state, f"question:{named}", "answered", entry, answer.decision)
+
+
+def _settle(state: LatestState, key: str, word: str, entry: LedgerEntry | None, decision: str | None) -> None:
+    known = state.subjects[key]
+    state.subjects[key] = msgspec.structs.replace(
+        known,
+        state=word,
+        before=known.state,
+        reason=decision,
+        since=known.since if entry is None else happened(entry),
+        position=known.position if entry is None else entry.position,
+        changes=known.changes + 1,
+    )
+
+
+def _agents(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+    """What the agents that the entry names did last."""
+    names = [who(entry, payload)] if entry.source.origin == "agent" else []
+    if entry.event_type == "execution.handoff":
+        given = read_handoff(payload)
+        names += [given.source, given.target]
+    doing = line(entry, payload)
+    for name in dict.fromkeys(names):
+        if name is not None:
+            _take(state, entry, Told("agent", name, doing))
+
+
+_READ: dict[str, Callable[[LedgerEntry, Mapping[str, Any]], Told]] = {
+    "system.state_transition": _change("process"),
+    "execution.state_change": _change("step"),
+}
