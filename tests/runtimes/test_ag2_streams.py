@@ -188,6 +188,8 @@ def test_a_sub_agent_is_a_child_run_caused_by_the_call(
         tools=[add],
         middleware=[recorder.named("helper")] if inner else [],
     )
+    if not hasattr(child, "as_tool"):
+        pytest.skip("agents are no tools in this version")
     boss = line.agent(
         "boss",
         line.call("task_helper", objective="think"),

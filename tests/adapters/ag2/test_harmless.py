@@ -138,20 +138,20 @@ def test_something_that_is_no_ledger_changes_nothing(call: Call, undisturbed: li
     assert recorder.safe.flush(timeout=10)
 
 
+@pytest.mark.parametrize("place", ["steps.normalize", "steps.model_call", "streamed.only_asks_for_tools"])
 def test_a_mistake_of_the_adapter_itself_changes_nothing(
-    ledger: Ledger, call: Call, undisturbed: list[Any], monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, call: Call, undisturbed: list[Any], monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    from chatsnapshot.adapters.ag2 import steps
-
-    def mistaken(event: Any) -> Any:
+    def mistaken(*values: Any, **more: Any) -> Any:
         raise KeyError("a new kind of event")
 
-    monkeypatch.setattr(steps, "normalize", mistaken)
+    monkeypatch.setattr(f"chatsnapshot.adapters.ag2.{place}", mistaken)
     recorder = AG2Recorder(ledger)
     assert conversation(recorder, call) == undisturbed
     assert recorder.safe.failures > 0
     runs = [entry.event_type for entry in ledger.read() if entry.event_type.startswith("execution.run_")]
     assert len(runs) == 4, "the runs themselves are still there"
+    assert runs.count("execution.run_completed") == 2
 
 
 def test_a_stream_that_cannot_be_tapped_changes_nothing(

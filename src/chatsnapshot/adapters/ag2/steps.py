@@ -14,6 +14,8 @@ from chatsnapshot.adapters.policy import Event
 __all__ = ["closed", "completed", "ended_by", "model_call", "seen"]
 
 _CONFIG_KEY = "__ag2_model_config__"
+_ONLY_QUESTION = "the only one"
+"""Questions of autogen.beta 0.11 have no id."""
 _PASSING_KEPT = frozenset({"CompactionCompleted", "CompactionFailed", "AggregationFailed", "EventLogFailed"})
 """Events that AG2 does not store but that say that its history was, or was not, rewritten."""
 
@@ -108,12 +110,13 @@ def _usage(run: Run, event: Any, context: Any) -> list[Event]:
 
 
 def _question(run: Run, event: Any, context: Any) -> list[Event]:
-    if event.id in run.questions:
+    question_id = getattr(event, "id", _ONLY_QUESTION)
+    if question_id in run.questions:
         return []
     made = _plain_event(run, event, cause=_asking(run, event, context))
-    run.questions[event.id] = made["event_id"]
+    run.questions[question_id] = made["event_id"]
     if made["payload"].get("kind") == "approval":
-        run.approvals.add(event.id)
+        run.approvals.add(question_id)
     return [made]
 
 
@@ -127,12 +130,13 @@ def _asking(run: Run, event: Any, context: Any) -> str | None:
 
 
 def _answer(run: Run, event: Any, context: Any) -> list[Event]:
-    question = run.questions.pop(event.parent_id, None)
-    if question is None and event.parent_id in run.answered:
+    question_id = getattr(event, "parent_id", _ONLY_QUESTION)
+    question = run.questions.pop(question_id, None)
+    if question is None and question_id in run.answered:
         return []
-    run.answered.add(event.parent_id)
+    run.answered.add(question_id)
     payload, attributes = normalize(event), None
-    if event.parent_id in run.approvals:
+    if question_id in run.approvals:
         payload["decision"] = streamed.approval_of(event.content)
         attributes = {"outcome": payload["decision"]}
     return [run.said_to_agent(map_event(event), payload, cause=question, attributes=attributes)]

@@ -77,7 +77,8 @@ def usage_of(usage: Any) -> Payload | None:
 
 def text_of(request: Any) -> str:
     """The text of a request."""
-    parts = getattr(request, "parts", None) or ()
+    if (parts := getattr(request, "parts", None)) is None:
+        return str(getattr(request, "content", ""))
     return "\n".join(str(part.content) for part in parts if "TextInput" in kinds(part))
 
 
@@ -112,21 +113,26 @@ def _modality(part: Any) -> str:
 
 
 def _request(event: Any) -> Payload:
-    return payloads.message("user", [_input_part(part) for part in event.parts])
+    if (parts := getattr(event, "parts", None)) is None:
+        return payloads.message("user", [payloads.text(event.content)])  # autogen.beta 0.11
+    return payloads.message("user", [_input_part(part) for part in parts])
 
 
 def _response(event: Any) -> Payload:
     parts = [payloads.text(event.message.content)] if event.message is not None else []
-    parts += [{"type": "blob", "name": file.name, "content": file.data} for file in event.files or ()]
+    parts += [
+        {"type": "blob", "name": file.name, "content": file.data}
+        for file in getattr(event, "files", ()) or ()
+    ]
     parts += [
         payloads.tool_call_part(call.id, call.name, call.arguments) for call in _calls(event.tool_calls)
     ]
     return payloads.message(
         "assistant",
         parts,
-        model=event.model,
-        provider=event.provider,
-        finish_reason=event.finish_reason,
+        model=getattr(event, "model", None),
+        provider=getattr(event, "provider", None),
+        finish_reason=getattr(event, "finish_reason", None),
         response_id=getattr(event, "response_id", None),  # not in AG2 1.0
     )
 
@@ -137,7 +143,7 @@ def only_asks_for_tools(event: Any) -> bool:
         "ModelResponse" in kinds(event)
         and bool(_calls(event.tool_calls))
         and not (event.message is not None and event.message.content)
-        and not event.files
+        and not getattr(event, "files", None)
     )
 
 
@@ -171,7 +177,9 @@ def _result(event: Any) -> Payload:
 
 def _value(result: Any) -> Any:
     """What a tool gave: its text or value when it is one, else the parts."""
-    parts = list(getattr(result, "parts", None) or ())
+    if (found := getattr(result, "parts", None)) is None:
+        return getattr(result, "content", result)  # autogen.beta 0.11
+    parts = list(found)
     if len(parts) == 1:
         names = kinds(parts[0])
         if "TextInput" in names:
@@ -190,7 +198,7 @@ def _question(event: Any) -> Payload:
     approval = "ToolApprovalRequest" in kinds(event)
     return {
         "kind": "approval" if approval else "question",
-        "question_id": event.id,
+        "question_id": getattr(event, "id", None),
         "question": event.content,
         "call_id": getattr(event, "tool_call_id", None),
         "task_id": getattr(event, "task_id", None),
@@ -199,7 +207,7 @@ def _question(event: Any) -> Payload:
 
 
 def _answer(event: Any) -> Payload:
-    return {"answers": event.parent_id or None, "answer": event.content}
+    return {"answers": getattr(event, "parent_id", None) or None, "answer": event.content}
 
 
 def _task(event: Any) -> Payload:

@@ -106,7 +106,7 @@ class Turn:
             # A sub-agent's question is forwarded to this stream: it belongs to the sub-agent's run.
             run = open_run(str(context.stream.id)) or self._run
             made = partial(steps.seen, run, event, context)
-            if streamed.only_asks_for_tools(event):
+            if self._goes_with_the_next(event):
                 self._hold(made)
             else:
                 await self._write(made)
@@ -131,16 +131,15 @@ class Turn:
         except Exception as error:
             recorder.safe.note(error)
             return
-        self._hold(lambda: self._begun(run, context, history, resumed, earlier))
-
-    def _begun(
-        self, run: Run, context: Any, history: list[Any], resumed: bool, earlier: Earlier
-    ) -> list[Event]:
-        """The start, and what AG2 wrote into the history since the run before without showing it."""
-        first = self._recorder.opening(run, context, resumed=resumed, earlier=earlier)
         run.calls.update(earlier.calls)
+        self._hold(lambda: [recorder.opening(run, context, resumed=resumed, earlier=earlier)])
+        if earlier.calls:
+            self._hold(lambda: self._closed_meanwhile(run, history, earlier))
+
+    def _closed_meanwhile(self, run: Run, history: list[Any], earlier: Earlier) -> list[Event]:
+        """Results that AG2 wrote into the history since the run before without showing them."""
         closed = result_of_nobody(history, earlier.calls)
-        return [first, *(made for one in closed for made in steps.closed(run, one))]
+        return [made for one in closed for made in steps.closed(run, one)]
 
     async def _end(self, last: Callable[[Run], Event], *, may_wait: bool = True) -> None:
         run, self._run = self._run, None
@@ -166,6 +165,13 @@ class Turn:
         if events:
             events, self._held = [*self._held, *events], []
             await self._recorder.safe.arecord(*events)
+
+    def _goes_with_the_next(self, event: Any) -> bool:
+        try:
+            return streamed.only_asks_for_tools(event)
+        except Exception as error:
+            self._recorder.safe.note(error)
+            return False
 
     def _hold(self, make: Callable[[], list[Event]]) -> None:
         self._held += self._made(make)
