@@ -100,10 +100,24 @@ def test_the_agents_never_get_ahead_of_a_reader_that_takes_its_time(
     recorder: AG2Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "WAKE_SECONDS", 0.001)
-    response = recorder.watch(chat())
+    reading = threading.Event()
+
+    def first_message(sender: Any, recipient: Any, context: Any) -> str:
+        # AG2 starts its thread before the reader's first step, which else might count for the first event.
+        assert reading.wait(20)
+        return "x"
+
+    response = agent("user", "b").run_iter(agent("assistant", "a", "c"), message=first_message, max_turns=2)
     waiting = response.iostream.input_stream
+    get = waiting.get
+
+    def noticed(*args: Any, **kwargs: Any) -> Any:
+        reading.set()
+        return get(*args, **kwargs)
+
+    waiting.get = noticed
     most = 0
-    for _ in response:
+    for _ in recorder.watch(response):
         for _ in range(20):
             threading.Event().wait(0.001)
             most = max(most, waiting.qsize())
