@@ -20,8 +20,10 @@ from chatsnapshot import Ledger
 
 HERE = Path(__file__).parent
 
-# Test files import these helpers by this name; the folder is no package.
-for _name in ("streamed_program", "classic_program"):
+# Test files import these helpers by this name; the folder is no package. Each needs its line of AG2.
+for _name, _line in (("streamed_program", "ag2"), ("classic_program", "autogen")):
+    if importlib.util.find_spec(_line) is None:
+        continue
     _spec = importlib.util.spec_from_file_location(_name, HERE / f"{_name}.py")
     assert _spec and _spec.loader
     sys.modules[_name] = importlib.util.module_from_spec(_spec)
@@ -113,6 +115,13 @@ def gate() -> Iterator[Gate]:
     made = Gate()
     yield made
     made.open.set()
+
+
+@pytest.fixture
+def models(models: Callable[..., Any]) -> Callable[..., Any]:
+    """The server of scripted models; both lines speak to it through the openai client."""
+    pytest.importorskip("openai", reason="this environment has no openai client")
+    return models
 
 
 @pytest.fixture(autouse=True)

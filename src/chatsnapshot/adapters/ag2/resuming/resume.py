@@ -78,11 +78,12 @@ def resume_run(
     recorder = ledger if isinstance(ledger, AG2Recorder) else AG2Recorder(ledger)
     given = as_list(agents)
     recorded = read_run(recorder.ledger, correlation_id, run_id, _own_id, _is_classic)
-    talk = talks.rebuild(recorded)
     if len(given) == 1 and (is_pattern(given[0]) or groups_of(given)):
+        talk = talks.rebuild(recorded, group=True)
         return ResumedGroup(recorder, given[0], recorded, talk, open_calls, answers or {})
     if line_of(given) != CLASSIC:
         raise InvalidEvent("agents of AG2 1.x are gone on with by aresume_run", path="agents")
+    talk = talks.rebuild(recorded)
     return ResumedChat(recorder, named(given), recorded, talk, open_calls, answers or {})
 
 

@@ -69,13 +69,14 @@ class Talk:
         return list(dict.fromkeys(name for one in self.said for name in (one.sender, one.recipient)))
 
 
-def rebuild(recorded: Recorded) -> Talk:
-    """The talk of a run out of its recorded events."""
+def rebuild(recorded: Recorded, *, group: bool = False) -> Talk:
+    """The talk of a run out of its recorded events; of a ``group`` what was said to its manager."""
     talk = Talk()
     for step in recorded.steps:
         kind, data = str(step.native.get("type", "")), step.native.get("data")
         if kind in _MESSAGES and isinstance(data, dict):
-            _say(talk, step, kind, data)
+            if not (group and talk.said and data.get("recipient") != talk.said[0].recipient):
+                _say(talk, step, kind, data)
         elif step.entry.event_type == "execution.tool_call":
             talk.calls[str(step.payload.get("call_id") or step.payload.get("name"))] = step.entry.event_id
         elif step.entry.event_type == "execution.tool_result":
