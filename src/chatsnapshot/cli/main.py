@@ -27,6 +27,8 @@ SECTIONS = {
         "timeline": (_HOME + "timeline", "Show what happened in a run, when and for how long."),
         "transcript": (_HOME + "transcript", "Print the conversation of a run."),
         "graph": (_HOME + "graph", "Show what led to what in a run, and which task waits for which."),
+        "search": (_HOME + "search", "Find words in everything that was recorded."),
+        "context": (_HOME + "context", "Give the past of runs within a token budget, for a model."),
         "replay": (_HOME + "replay", "Play the events of a run again, in their order."),
         "tail": (_HOME + "tail", "Follow events as they are recorded."),
     },

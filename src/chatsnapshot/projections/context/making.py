@@ -46,6 +46,7 @@ def context(
     quoted: bool = True,
     counter: Counter = estimate_tokens,
     item_bytes_max: int | None = None,
+    keep: bool | None = None,
 ) -> Context:
     """The relevant past of runs within a token budget, for a model to read.
 
@@ -58,7 +59,7 @@ def context(
     ``budget_tokens`` holds everything, also notes and marks, as counted by ``counter`` (text to tokens). ``format``:
     ``messages``, ``markdown``, ``openai``, ``anthropic``, ``ag2``. ``quoted=False`` gives texts without fences. Texts
     longer than ``item_bytes_max`` are shortened, and say by how much. ``until`` is a position or time, inclusive;
-    ``children=False`` leaves child runs out.
+    ``children=False`` leaves child runs out. ``keep`` is that of a search.
 
     Raises :class:`NotFound` for an unknown run, event or format, :class:`LimitExceeded` when the budget is smaller than
     any item, :class:`InvalidEvent` for arguments that make no sense.
@@ -68,7 +69,7 @@ def context(
     if item_bytes_max is not None:
         _check_number("item_bytes_max", item_bytes_max)
     count = _checked(counter)
-    found, order, notes = _source(ledger, runs, search, near, until, children)
+    found, order, notes = _source(ledger, runs, search, near, until, children, keep)
     if not order:
         return _made(format, "", [], [], 0, budget_tokens, counter, notes)
     chooser = Chooser(found.units, order, render, count, budget_tokens, _bytes(budget_tokens, item_bytes_max))
@@ -113,13 +114,19 @@ Order = list[tuple[int, str]]
 
 
 def _source(
-    ledger: Any, runs: object, search: str | None, near: object, until: Any, children: bool
+    ledger: Any,
+    runs: object,
+    search: str | None,
+    near: object,
+    until: Any,
+    children: bool,
+    keep: bool | None,
 ) -> tuple[Gathered, Order, list[str]]:
     """What may be given, the order in which it is wanted, and notes."""
     if search is not None:
         if near is not None:
             raise InvalidEvent("a search has an order of its own; give near or search, not both", path="near")
-        return _searched(ledger, runs, search, until)
+        return _searched(ledger, runs, search, until, keep)
     if isinstance(runs, Mapping):
         entries, more = matched_by(ledger, runs, until)
         # Whole runs are read, so that what belongs together stays together.
@@ -134,7 +141,9 @@ def _source(
     return found, by_closeness(found, _focus(ledger, found, near, found.last)), []
 
 
-def _searched(ledger: Any, runs: object, query: str, until: Any) -> tuple[Gathered, Order, list[str]]:
+def _searched(
+    ledger: Any, runs: object, query: str, until: Any, keep: bool | None
+) -> tuple[Gathered, Order, list[str]]:
     filters: list[dict[str, Any]] = [{}]
     if isinstance(runs, Mapping):
         filters = [dict(runs)]
@@ -148,7 +157,7 @@ def _searched(ledger: Any, runs: object, query: str, until: Any) -> tuple[Gather
     notes: list[str] = []
     for one in filters:
         given = one if until is None else {"until": until, **one}
-        answer = search_events(ledger, query, limit=HITS_MAX + 1, **given)
+        answer = search_events(ledger, query, limit=HITS_MAX + 1, keep=keep, **given)
         hits += answer.hits
         notes += [answer.note] if answer.note else []
     hits.sort(key=lambda hit: (-hit.score, -hit.position))
