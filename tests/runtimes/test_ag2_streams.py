@@ -45,7 +45,8 @@ class Line:
 
     def call(self, tool: str, **arguments: Any) -> Any:
         self.calls += 1
-        return self.of("events", "ToolCallEvent")(
+        events = self.module("events")
+        return getattr(events, "ToolCallEvent", getattr(events, "ToolCall", None))(
             name=tool, id=f"call-{self.calls}", arguments=json.dumps(arguments)
         )
 
@@ -70,10 +71,10 @@ class Line:
         return ask_human
 
     def hook(self, answer: str) -> Any:
-        async def hook(event: Any) -> str:
-            return answer
+        async def hook(event: Any) -> Any:
+            return answer if hasattr(event, "id") else self.of("events", "HumanMessage")(content=answer)
 
-        hook.__annotations__ = {"event": self.of("events", "HumanInputRequest"), "return": str}
+        hook.__annotations__ = {"event": self.of("events", "HumanInputRequest")}
         return hook
 
 

@@ -112,7 +112,7 @@ def _fields(value: Any) -> list[tuple[str, Any]] | None:
         names = (field.name for field in dataclasses.fields(value))
     elif isinstance(declared := getattr(kind, "__struct_fields__", None), tuple):
         names = iter(declared)
-    elif hasattr(kind, "_event_fields_"):
+    elif hasattr(kind, "_event_fields_") or type(kind).__name__ == "EventMeta":
         names = iter([name for name in vars(value) if not name.startswith("_")])
     if names is None:
         return None

@@ -52,7 +52,7 @@ def normalize(event: Any) -> dict[str, Any]:
 
 def _line(event: Any) -> Any:
     """The module that knows the line this event is from; ``None`` for anything else."""
-    if hasattr(type(event), "_event_fields_"):
+    if streamed.is_event(event):
         return streamed
     if isinstance(getattr(event, "type", None), str) and hasattr(event, "content"):
         return classic
@@ -61,7 +61,7 @@ def _line(event: Any) -> Any:
 
 def _own_type(event: Any) -> str:
     name = getattr(event, "type", None)
-    if not isinstance(name, str) or hasattr(type(event), "_event_fields_"):
+    if not isinstance(name, str) or streamed.is_event(event):
         # What could not be imported when it was read still knows its name.
         known = getattr(event, "type_name", None)
         name = known.rpartition(".")[2] if isinstance(known, str) else type(event).__name__

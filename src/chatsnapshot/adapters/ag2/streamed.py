@@ -14,6 +14,7 @@ from chatsnapshot.adapters.plain import describe_error, plain, type_name
 
 __all__ = [
     "approval_of",
+    "is_event",
     "is_transient",
     "kinds",
     "native",
@@ -34,12 +35,26 @@ _USAGE = {
     "cache_write": "cache_creation_input_tokens",
     "reasoning": "thinking_tokens",
 }
+_FIRST_NAMES = {
+    "ToolCall": "ToolCallEvent",
+    "ClientToolCall": "ClientToolCallEvent",
+    "ToolCalls": "ToolCallsEvent",
+    "ToolResult": "ToolResultEvent",
+    "ToolError": "ToolErrorEvent",
+    "ToolResults": "ToolResultsEvent",
+}
+"""What autogen.beta 0.11.3 called its events."""
 _YES = frozenset({"y", "yes", "1", "always"})
 
 
 def kinds(event: Any) -> list[str]:
     """The class names of an event, its own first: ``["ToolErrorEvent", "ToolResultEvent", ...]``."""
-    return [kind.__name__ for kind in type(event).__mro__]
+    return [_FIRST_NAMES.get(kind.__name__, kind.__name__) for kind in type(event).__mro__]
+
+
+def is_event(value: Any) -> bool:
+    """Whether this is an event of AG2 1.x or of ``autogen.beta``."""
+    return hasattr(type(value), "_event_fields_") or type(type(value)).__name__ == "EventMeta"
 
 
 def is_transient(event: Any) -> bool:
@@ -169,10 +184,16 @@ def _result(event: Any) -> Payload:
     return {
         "name": event.name,
         "call_id": event.parent_id,
-        "result": _value(event.result),
+        "result": _value(_given(event)),
         "is_error": error is not None,
         "error": describe_error(error) if error is not None else None,
     }
+
+
+def _given(event: Any) -> Any:
+    return (
+        event.result if hasattr(event, "result") else getattr(event, "raw_content", None)
+    )  # autogen.beta 0.11
 
 
 def _value(result: Any) -> Any:
@@ -190,7 +211,7 @@ def _value(result: Any) -> Any:
 
 
 def _results(event: Any) -> Payload:
-    parts = [payloads.tool_response_part(one.parent_id, _value(one.result)) for one in event.results]
+    parts = [payloads.tool_response_part(one.parent_id, _value(_given(one))) for one in event.results]
     return payloads.message("tool", parts)
 
 
