@@ -11,11 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chatsnapshot.events.catalogue import TYPES
-from chatsnapshot.projections import views
+from chatsnapshot.projections import criticalpath, views
 from chatsnapshot.projections.base import Projection, copy_state, fold, get, names, register
 from chatsnapshot.projections.render import render_markdown, render_text
 
-STANDARD = ("runs", "timeline", "transcript", "graph", "metrics", "audit", "state")
+STANDARD = (
+    "runs",
+    "timeline",
+    "transcript",
+    "graph",
+    "metrics",
+    "audit",
+    "state",
+    criticalpath.CriticalPathProjection.name,
+)
 CALLS = st.sampled_from(["a", "b", None, 7])
 NAMES = st.sampled_from(["f", "g", None, {"name": "h"}, ["odd"]])
 SHAPED = st.fixed_dictionaries(

@@ -53,6 +53,7 @@ class AuditProjection:
 
     name = "audit"
     version = 1
+    correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The correlation."""

@@ -70,6 +70,7 @@ class StateProjection:
 
     name = "state"
     version = 100 * RunsProjection.version + 1  # its state holds one of that projection
+    correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The correlation; the ledger's own facts have no state."""

@@ -50,6 +50,7 @@ class MetricsProjection:
 
     name = "metrics"
     version = 100 * RunsProjection.version + 1  # its state holds one of that projection
+    correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The correlation; the ledger's own facts are not measured."""
