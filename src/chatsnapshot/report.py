@@ -8,7 +8,7 @@ import msgspec
 
 from chatsnapshot.misfits import Misfits
 
-__all__ = ["Problem", "Report", "noted_facts", "unproven_facts"]
+__all__ = ["Problem", "Report", "noted_facts", "summary_text", "unproven_facts"]
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -59,6 +59,16 @@ def unproven_facts(size: int, erased: int) -> tuple[str, ...]:
     if erased:
         words.append(f"what the {erased:,} erased payloads said: only that they were committed to")
     return tuple(words)
+
+
+def summary_text(size: int, count: int, problems: Sequence[Problem]) -> str:
+    """The report in one sentence: of a ledger of ``size`` entries with ``count`` problems."""
+    if not size:
+        return f"{count} problems in an empty ledger" if count else "nothing to verify: the ledger is empty"
+    if not count:
+        return f"{size:,} entries are sound and hash to the root of the head (level A1)"
+    where = "" if problems[0].position is None else f" at position {problems[0].position}"
+    return f"{count:,} problems; the first{where}: {problems[0].what}"
 
 
 def noted_facts(dangling: Sequence[int], calls: Sequence[int], erased: int) -> tuple[str, ...]:

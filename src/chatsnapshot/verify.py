@@ -28,7 +28,7 @@ from chatsnapshot.integrity import (
 )
 from chatsnapshot.jsonvalue import blob_digests
 from chatsnapshot.limits import Limits
-from chatsnapshot.report import Problem, Report, noted_facts, unproven_facts
+from chatsnapshot.report import Problem, Report, noted_facts, summary_text, unproven_facts
 from chatsnapshot.stores.base import Query, Row, Store
 from chatsnapshot.stores.imports import row_header
 
@@ -365,19 +365,8 @@ def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | 
     calls = sorted({position for position, _, _ in examined.calls.values()})
     level = "A1" if examined.rows_sound and examined.hashes_sound else "A0" if examined.rows_sound else ""
     ok = not examined.count
-    if not head.size:
-        level = "" if ok else level
-        summary = (
-            "nothing to verify: the ledger is empty"
-            if ok
-            else f"{examined.count} problems in an empty ledger"
-        )
-    elif ok:
-        summary = f"{head.size:,} entries are sound and hash to the root of the head (level A1)"
-    else:
-        first = examined.problems[0]
-        where = "" if first.position is None else f" at position {first.position}"
-        summary = f"{examined.count:,} problems; the first{where}: {first.what}"
+    if not head.size and ok:
+        level = ""
     return Report(
         ok=ok,
         level=level,
@@ -393,7 +382,7 @@ def verify(store: Store, limits: Limits, progress: Callable[[int, int], None] | 
         notes=noted_facts(dangling, calls, len(examined.erased)),
         dangling_causes=tuple(dangling),
         open_tool_calls=tuple(calls),
-        summary=summary,
+        summary=summary_text(head.size, examined.count, examined.problems),
     )
 
 
