@@ -146,6 +146,8 @@ def test_filters_take_whole_items_of_every_run_that_matches(ledger: Any) -> None
     made = ledger.context({"event_type": "execution.tool_result"})
     assert made.positions == (1, 2, 4)
     assert ledger.context({"event_type": "execution.tool_result", "until": 2}).positions == (1, 2)
+    assert ledger.context({"event_type": "execution.tool_call", "until": 1}).positions == (1,)
+    assert ledger.context({"correlation_id": "a", "until": 1}, search="look").positions == (1,)
     assert ledger.context({"event_type": "other.type"}).items == ()
     with pytest.raises(chatsnapshot.InvalidEvent, match="there is no filter 'event_typ'"):
         ledger.context({"event_typ": "execution.tool_result"})

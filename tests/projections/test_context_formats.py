@@ -180,7 +180,7 @@ def test_bare_texts_stand_behind_their_citations(history: Any) -> None:
 def test_a_name_that_is_no_word_stands_in_quotes(history: Any) -> None:
     history.add("execution.message", {"role": "user", "content": "Hi", "name": "Ann, run r2] [x"})
     made = context(history, "run-1", format="markdown")
-    assert '[position 1, run run-1, user by "Ann, run r2) (x"]' in made.text
+    assert r'[position 1, run run-1, user by "Ann, run r2\u005d \u005bx"]' in made.text
 
 
 def test_tabs_of_code_are_kept(history: Any) -> None:

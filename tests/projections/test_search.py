@@ -325,3 +325,18 @@ def test_processes_that_search_and_record_at_once_each_find_their_own(path: Path
     assert [worker.exitcode for worker in workers] == [0, 0]
     with chatsnapshot.open(str(path)) as ledger:
         assert sorted(positions(ledger.search("needle", limit=100))) == list(range(1, 31))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_searches_with_an_index_of_its_own(path: Path) -> None:
+    with chatsnapshot.open(str(path)) as ledger:
+        say(ledger, "needle")
+    with chatsnapshot.open(str(path), read_only=True) as reader:
+        assert positions(reader.search("needle")) == [1]  # kept in memory, by the parent
+        child = multiprocessing.get_context("fork").Process(
+            target=lambda: sys.exit(0 if positions(reader.search("needle")) == [1] else 3)
+        )
+        child.start()
+        child.join(60)
+        assert child.exitcode == 0
+        assert positions(reader.search("needle")) == [1]

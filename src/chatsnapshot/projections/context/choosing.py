@@ -15,6 +15,9 @@ __all__ = ["Chooser", "Chosen"]
 _MISSES_MAX = 24
 """After so many units in a row that did not fit, no further one is tried."""
 
+_MEASURED_IN_VAIN_MAX = 3
+"""So often the whole is counted for one more unit that then does not fit."""
+
 Chosen = tuple[list[Part], Rendered, int]
 """The parts in order of position, what they look like, and its tokens."""
 
@@ -43,6 +46,8 @@ class Chooser:
         self._limits = limits
         self._items: dict[tuple[int, int], ContextItem] = {}
         self._why = dict(order)
+        self._alone: dict[int, int] = {}
+        """About what a unit adds to the tokens, as far as it is known."""
 
     def choose(self) -> Chosen:
         """The choice; raises :class:`LimitExceeded` that says the smallest budget when not one item fits."""
@@ -54,10 +59,16 @@ class Chooser:
         if not taken:
             taken, bytes_max = self._single()
             rest = [number for number, _ in self._order if number != taken[0]]
+        made = self._measured(taken, bytes_max)
+        misses = 0
         for number in rest[:_MISSES_MAX]:
-            if number not in taken and self._measured([*taken, number], bytes_max)[2] <= self._budget:
-                taken.append(number)
-        return self._measured(taken, bytes_max)
+            if misses < _MEASURED_IN_VAIN_MAX and made[2] + self._alone.get(number, 0) <= self._budget:
+                more = self._measured([*taken, number], bytes_max)
+                if more[2] <= self._budget:
+                    taken, made = [*taken, number], more
+                else:
+                    misses += 1
+        return made
 
     def _roughly(self, bytes_max: int) -> tuple[list[int], list[int]]:
         """Numbers whose tokens, each counted alone, fill the budget; and those after them that may fit still."""
@@ -68,6 +79,7 @@ class Chooser:
         empty = self._counter(self._render([]).text)
         for number, _ in self._order:
             alone = max(self._counter(self._render([self._item(number, bytes_max)]).text) - empty, 0)
+            self._alone[number] = alone
             if spent + alone <= self._budget:
                 taken.append(number)
                 spent += alone

@@ -123,6 +123,8 @@ def _source(
     keep: bool | None,
 ) -> tuple[Gathered, Order, list[str]]:
     """What may be given, the order in which it is wanted, and notes."""
+    if isinstance(runs, Mapping):
+        until = runs.get("until", until)  # also of what belongs to the events that match
     if search is not None:
         if near is not None:
             raise InvalidEvent("a search has an order of its own; give near or search, not both", path="near")

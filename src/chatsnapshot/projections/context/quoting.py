@@ -75,4 +75,4 @@ def _name(text: str, chars_max: int = 64) -> str:
     if _PLAIN.match(text):
         return text
     cut = text if len(text) <= chars_max else text[: chars_max - 1] + "…"
-    return json.dumps(visible(cut), ensure_ascii=False).replace("[", "(").replace("]", ")")
+    return json.dumps(visible(cut), ensure_ascii=False).replace("[", r"\u005b").replace("]", r"\u005d")

@@ -12,6 +12,7 @@ import apsw
 
 from chatsnapshot.errors import StoreUnavailable
 from chatsnapshot.projections.search.index import Index, connect
+from chatsnapshot.stores.leaving import leave_open
 
 __all__ = ["path_of", "with_index"]
 
@@ -100,7 +101,6 @@ class _Memory:
     """An index in memory, for one ledger object in one process."""
 
     def __init__(self, path: str | None) -> None:
-        self.process = os.getpid()
         self.lock = threading.Lock()
         self.db = connect(":memory:", write=True)
         if path is not None and os.path.exists(path):
@@ -127,10 +127,21 @@ _memories: weakref.WeakKeyDictionary[Any, _Memory] = weakref.WeakKeyDictionary()
 _making = threading.Lock()
 
 
+def _after_fork_in_child() -> None:
+    """A child has indexes and locks of its own; a thread that is not here any more may have held the parent's."""
+    global _memories, _making
+    leave_open([_memories])
+    _memories, _making = weakref.WeakKeyDictionary(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
 def _in_memory(ledger: Any, path: str | None, work: Callable[[Index], Answer]) -> Answer:
     with _making:
         memory = _memories.get(ledger)
-        if memory is None or memory.process != os.getpid():
+        if memory is None:
             memory = _memories[ledger] = _Memory(path)
     with memory.lock:
         index = Index(memory.db)
