@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ag2 import Agent, Context, MemoryStream
+from ag2.events.alert import ObserverAlert, Severity
 from ag2.testing import TestConfig, TrackingConfig
 from streamed_program import call
 
@@ -265,6 +268,86 @@ def test_a_killed_sub_agent_is_gone_on_with_itself_and_its_reply_given_to_its_pa
         assert [(run.status, child.status) for child in run.children] == [("completed", "completed")]
 
 
+def test_what_came_of_a_model_call_that_never_ended_is_not_kept(scene: Scene) -> None:
+    async def turn() -> None:
+        recorder = AG2Recorder(scene.ledger, correlation_id="case-7")
+        alert = ObserverAlert(source="model", severity=Severity.INFO, message="thinking")
+        await scene.agent(recorder, alert, "Hello.").ask("Good morning")
+
+    asyncio.run(turn())
+    lines = (scene.folder / "runs.jsonl").read_text().splitlines(keepends=True)
+    cut = next(at for at, line in enumerate(lines) if "execution.model_call" in line)
+    assert "observer_alert" in lines[cut - 1]
+    for again in range(2):
+        scene.copy.write_text("".join(lines[:cut]))
+        with chatsnapshot.open(str(scene.copy)) as ledger:
+            resumed = scene.resumed(ledger, "Hello.")
+            history = list(asyncio.run(resumed.reply.history.get_events()))
+            assert [type(event).__name__ for event in history] == ["ModelRequest", "ModelResponse"], again
+        lines = scene.copy.read_text().splitlines(keepends=True)
+        cut = next(at for at, line in enumerate(lines) if "execution.model_call" in line)
+
+
+def test_a_run_that_failed_is_gone_on_with(scene: Scene) -> None:
+    async def turn() -> None:
+        recorder = AG2Recorder(scene.ledger, correlation_id="case-7")
+        alert = ObserverAlert(source="model", severity=Severity.INFO, message="thinking")
+        with pytest.raises(OSError, match="gone"):
+            await scene.agent(recorder, alert, OSError("the model is gone")).ask("Good morning")
+
+    asyncio.run(turn())
+    resumed = scene.resumed(scene.ledger, "Hello.")
+    assert resumed.reply.body == "Hello."
+    (run,) = scene.ledger.view("runs", "case-7").runs
+    assert [one.status for one in run.executions] == ["failed", "completed"]
+
+
+def test_a_run_that_fails_while_it_goes_on_is_resumed_anew(scene: Scene) -> None:
+    with scene.stopped_in_a_tool() as ledger:
+
+        async def main() -> None:
+            recorder = AG2Recorder(ledger)
+            resumed = await recorder.aresume("case-7", scene.agent(recorder, OSError("gone")))
+            with pytest.raises(OSError, match="gone"):
+                await resumed.go_on()
+            with pytest.raises(InvalidEvent, match="resume it anew"):
+                await resumed.go_on()
+
+        asyncio.run(main())
+        assert scene.resumed(ledger, "paid").reply.body == "paid"
+        assert scene.ran == ["A-17"]
+
+
+def test_a_tool_that_had_failed_is_not_executed_again(scene: Scene) -> None:
+    async def fail() -> str:
+        """Fail."""
+        scene.ran.append("fail")
+        raise ValueError("there is no money")
+
+    both = [call("fail", "c-1"), call("pay", "c-2", order="A-17")]
+    recorder = AG2Recorder(scene.ledger, correlation_id="case-7")
+    agent = scene.agent(recorder, tools=[fail])
+    asyncio.run(agent.ask("Pay.", config=TestConfig(both, "?", raise_tool_errors=False)))
+    lines = (scene.folder / "runs.jsonl").read_text().splitlines(keepends=True)
+    cut = max(at for at, line in enumerate(lines) if "execution.model_call" in line)
+    scene.copy.write_text("".join(lines[:cut]))
+    scene.ran.clear()
+    scene.copying = False
+    with chatsnapshot.open(str(scene.copy)) as ledger:
+
+        async def main() -> None:
+            again = AG2Recorder(ledger)
+            resumed = await again.aresume("case-7", scene.agent(again, tools=[fail]))
+            model = TrackingConfig(TestConfig("A pity.", raise_tool_errors=False))
+            await resumed.go_on(config=model)
+            (sent,) = model.mock.call_args.args
+            assert [one.parent_id for one in sent.results] == ["c-1", "c-2"]
+            assert "there is no money" in sent.results[0].result.parts[0].content
+
+        asyncio.run(main())
+        assert scene.ran == []
+
+
 def test_what_was_redacted_stays_redacted(scene: Scene) -> None:
     secret = "sk-" + hashlib.sha256(b"a key").hexdigest()[:48]
     script = (call("pay", "c-1", order=secret), "paid")
@@ -293,6 +376,25 @@ def test_a_changed_entry_is_refused_with_its_position(scene: Scene) -> None:
     scene.copy.write_text(text.replace('"content":"Pay A-17."', '"content":"Pay A-99."'))
     with chatsnapshot.open(str(scene.copy)) as ledger, pytest.raises((Corrupt, NotFound), match="position"):
         scene.resumed(ledger, "?")
+
+
+def test_an_entry_changed_under_the_ledger_is_refused_with_its_position(scene: Scene) -> None:
+    place = str(scene.folder / "runs.db")
+
+    async def turn(ledger: Ledger) -> None:
+        recorder = AG2Recorder(ledger, correlation_id="case-7")
+        scene.copying = False
+        await scene.agent(recorder, "Hello.").ask("Pay A-17.")
+
+    with chatsnapshot.open(place) as ledger:
+        asyncio.run(turn(ledger))
+    with closing(sqlite3.connect(place)) as db, db:
+        for (trigger,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            db.execute(f'DROP TRIGGER "{trigger}"')
+        changed = "CAST(replace(CAST(payload AS TEXT), 'A-17', 'A-99') AS BLOB)"
+        db.execute(f"UPDATE entry SET payload = {changed} WHERE position = 2")
+    with chatsnapshot.open(place) as ledger, pytest.raises(Corrupt, match="position 2"):
+        asyncio.run(aresume_run(ledger, "case-7", scene.agent(AG2Recorder(ledger))))
 
 
 @pytest.mark.parametrize(("correlation_id", "run_id"), [("case-8", None), ("case-7", "other")])

@@ -44,6 +44,7 @@ class ResumedChat:
         self.ended = recorded.completed
         self.agents = agents
         self.questions = talk.questions
+        self._begun = False
         self._recorder = recorder
         self._recorded = recorded
         self._talk = talk
@@ -120,6 +121,9 @@ class ResumedChat:
             raise InvalidEvent(
                 f"run {self.run_id!r} has ended; go on with initiate_chat(..., clear_history=False)"
             )
+        if self._begun:
+            raise InvalidEvent(f"run {self.run_id!r} has gone on since it was read; resume it anew")
+        self._begun = True
         for one, peer in ((self.author, self.other), (self.other, self.author)):
             one._prepare_chat(peer, clear_history=False)
         holders = list(self.agents.values())

@@ -52,6 +52,7 @@ class ResumedGroup:
         self.group = group
         self.questions = talk.questions
         self.context_variables = talk.variables
+        self._begun = False
         self._recorder = recorder
         self._recorded = recorded
         self._talk = talk
@@ -118,6 +119,9 @@ class ResumedGroup:
             raise InvalidEvent(
                 f"run {self.run_id!r} has ended; go on with a new message and resumed.messages"
             )
+        if self._begun:
+            raise InvalidEvent(f"run {self.run_id!r} has gone on since it was read; resume it anew")
+        self._begun = True
         batch, holders = self._talk.batch, list(self._members.values())
         # AG2 sends the last message once more; a message with results that were on record is new.
         again = len(self.open_calls) == len(batch)

@@ -46,6 +46,7 @@ class ResumedRun:
             if call.id not in history.results
         ]
         self.reply: Any = None
+        self._begun = False
         self._recorder = recorder
         self._recorded = recorded
         self._history = history
@@ -81,6 +82,9 @@ class ResumedRun:
         """
         if self.ended or self.reply is not None:
             raise InvalidEvent(f"run {self.run_id!r} has ended; go on with ask()")
+        if self._begun:
+            raise InvalidEvent(f"run {self.run_id!r} has gone on since it was read; resume it anew")
+        self._begun = True
         *before, driver = self._to_go_on()
         subscribed = [self.stream.subscribe(self._tap(self._completed_batch), interrupt=True)]
         stream_id = str(self.stream.id)

@@ -14,16 +14,9 @@ from chatsnapshot.adapters.ag2.streamed import kinds
 
 __all__ = ["NOBODY_KNOWS", "History", "Question", "rebuild"]
 
-_KEPT_OVER_A_KILL = frozenset(
-    {
-        "ModelRequest",
-        "ModelResponse",
-        "ToolCallsEvent",
-        "ToolCallEvent",
-        "ToolResultEvent",
-        "ToolResultsEvent",
-    }
-)
+_DRIVING = frozenset({"ModelRequest", "ModelResponse", "ToolResultsEvent"})
+"""Events that a turn can go on from."""
+
 NOBODY_KNOWS = (
     "The process that ran this tool was stopped before it gave a result, and it was not run again. "
     "Nobody knows whether it did its work."
@@ -99,7 +92,7 @@ class _Builder:
 
     def killed(self) -> None:
         """What came of a model call that never ended is not kept."""
-        while self.made.events and not _KEPT_OVER_A_KILL.intersection(kinds(self.made.events[-1])):
+        while self.made.events and not _DRIVING.intersection(kinds(self.made.events[-1])):
             self.made.events.pop()
 
     def _ids(self) -> set[str]:
@@ -150,7 +143,7 @@ def rebuild(recorded: Recorded, agent: Any, trusted: Sequence[str], before: Sequ
         if step.native:
             for event in build([step.native], agent, trusted):
                 builder.take(step, event)
-    if running:
+    if not recorded.completed:
         builder.killed()
     made = builder.made
     made.loose = builder.loose
