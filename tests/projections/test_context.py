@@ -110,6 +110,19 @@ def test_a_long_text_is_shortened_and_says_by_how_much(ledger: Any) -> None:
     assert "[position 1, run r1, user, 4,607 characters left out]" in made.text
 
 
+def test_the_closest_item_is_rather_shortened_than_left_out(ledger: Any) -> None:
+    say(ledger, "short")
+    ledger.record(
+        "execution.tool_call",
+        {"name": "f", "call_id": "1", "arguments": {"a": "b " * 400}},
+        correlation_id="r1",
+    )
+    ledger.record("execution.tool_result", {"call_id": "1", "result": "c, " * 400}, correlation_id="r1")
+    made = ledger.context("r1", budget_tokens=380, format="markdown")
+    assert 2 in made.positions
+    assert all(len(record.text) < 210 for item in made.items for record in item.records)
+
+
 def test_texts_of_many_bytes_are_cut_between_characters(ledger: Any) -> None:
     say(ledger, "退款政策" * 200)
     (record,) = ledger.context("r1", item_bytes_max=301).items[0].records

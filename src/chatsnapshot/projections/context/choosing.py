@@ -25,8 +25,8 @@ Chosen = tuple[list[Part], Rendered, int]
 class Chooser:
     """Finds the closest units whose finished form is within a budget.
 
-    ``units`` are in order of position; ``order`` gives their numbers with why, closest first. ``limits`` are of
-    bytes a text, tried from the first on where not even one item fits.
+    ``units`` are in order of position; ``order`` gives their numbers with why, closest first. ``limits`` are bytes
+    a text may have, tried from the first on until the closest unit fits.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Chooser:
 
     def choose(self) -> Chosen:
         """The choice; raises :class:`LimitExceeded` that says the smallest budget when not one item fits."""
-        bytes_max = self._limits[0]
+        bytes_max = self._limit()
         taken, rest = self._roughly(bytes_max)
         wanted = taken
         taken = self._fitting(taken, bytes_max)
@@ -69,6 +69,12 @@ class Chooser:
                 else:
                     misses += 1
         return made
+
+    def _limit(self) -> int:
+        """The first limit at which the closest unit fits, so that it is rather shortened than left out."""
+        closest = [self._order[0][0]]
+        fits = (limit for limit in self._limits if self._measured(closest, limit)[2] <= self._budget)
+        return next(fits, self._limits[0])
 
     def _roughly(self, bytes_max: int) -> tuple[list[int], list[int]]:
         """Numbers whose tokens, each counted alone, fill the budget; and those after them that may fit still."""
