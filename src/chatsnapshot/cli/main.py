@@ -34,6 +34,7 @@ SECTIONS = {
     },
     "Check": {
         "verify": (_HOME + "verify", "Check that nothing was changed, lost or reordered."),
+        "export": (_HOME + "export", "Write runs or events for other programs: CSV, Parquet, traces …"),
         "schema": (_HOME + "schema", "List, show, export and compare the schemas of payloads."),
         "stats": (_HOME + "stats", "Count events and bytes, by correlation and type."),
         "scan": (_HOME + "scan", "Look for secrets in what is recorded."),
