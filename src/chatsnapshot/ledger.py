@@ -58,6 +58,7 @@ Recordable = EventEnvelope | Mapping[str, Any]
 _NO_IDS: list[bytes] = []
 
 _VIEWS = "chatsnapshot.projections.views"
+_ENGINE = "chatsnapshot.projections.engine"
 """Floor 5 computes views; the ledger only hands itself over, by name, when one is asked for."""
 _CONTEXT = "chatsnapshot.projections.context.making"
 _SEARCH = "chatsnapshot.projections.search.searching"
@@ -672,6 +673,7 @@ class Ledger:
         """
         self._check_writable()
         wanted = erasable(self, positions)
+        importlib.import_module(_ENGINE).forget(self, wanted)
         payload = {"positions": wanted, "reason": reason, **facts}
         record = ledger_draft("ledger.payload_erased", payload, self._opening.entropy, self._opening.clock)
         entry = self._entry(self._store.erase(wanted, record))

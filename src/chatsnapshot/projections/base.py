@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -11,7 +12,19 @@ import msgspec
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import NotFound
 
-__all__ = ["Presented", "Projection", "copy_state", "fold", "get", "names", "register"]
+__all__ = [
+    "ENTRY_POINTS",
+    "Presented",
+    "Projection",
+    "copy_state",
+    "fold",
+    "get",
+    "load_entry_points",
+    "names",
+]
+__all__ += ["register"]
+
+_log = logging.getLogger("chatsnapshot.projections")
 
 State = TypeVar("State", bound=msgspec.Struct)
 Folded = TypeVar("Folded", bound=msgspec.Struct, contravariant=True)
@@ -80,6 +93,26 @@ def register(projection: type[Projection[Any]]) -> type[Projection[Any]]:
     return projection
 
 
+ENTRY_POINTS = "chatsnapshot.projections"
+"""The entry-point group in which an installed package names its projection classes."""
+
+_loaded: list[str] = []
+
+
+def load_entry_points() -> None:
+    """Register what installed packages offer, once a process; one that cannot be loaded is logged and left out."""
+    if _loaded:
+        return
+    _loaded.append(ENTRY_POINTS)
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            register(point.load())
+        except Exception as error:
+            _log.warning("the projection %s = %s cannot be loaded: %s", point.name, point.value, error)
+
+
 def names() -> list[str]:
     """The names of all registered projections, sorted."""
     return sorted(_REGISTRY)
@@ -88,6 +121,9 @@ def names() -> list[str]:
 def get(name: str) -> type[Projection[Any]]:
     """The projection class of that name; raises :class:`NotFound` with the nearest names."""
     found = _REGISTRY.get(name)
+    if found is None:
+        load_entry_points()
+        found = _REGISTRY.get(name)
     if found is None:
         near = difflib.get_close_matches(name, _REGISTRY, n=3) or names()
         raise NotFound(f"no projection is called {name!r}; did you mean {' or '.join(near)}?")

@@ -44,6 +44,7 @@ class GraphProjection:
 
     name = "graph"
     version = 1
+    correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The correlation."""

@@ -44,6 +44,7 @@ class RunsProjection:
 
     name = "runs"
     version = 2
+    correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The correlation; the ledger's own facts are no run."""

@@ -69,6 +69,7 @@ class TimelineProjection:
 
     name = "timeline"
     version = 2
+    correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The correlation."""

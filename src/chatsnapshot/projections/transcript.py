@@ -54,6 +54,7 @@ class TranscriptProjection:
 
     name = "transcript"
     version = 2
+    correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The correlation."""

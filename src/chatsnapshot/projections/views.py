@@ -9,13 +9,27 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from chatsnapshot.clock import timestamp_text
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import NotFound
-from chatsnapshot.projections import audit, base, graph, laststate, metrics, runs, timeline, transcript
+from chatsnapshot.projections import (
+    audit,
+    base,
+    criticalpath,
+    graph,
+    laststate,
+    metrics,
+    runs,
+    timeline,
+    transcript,
+)
 from chatsnapshot.projections.auditreading import audit_of
+from chatsnapshot.projections.engine import Given, resolve
 from chatsnapshot.projections.forest import forest
+from chatsnapshot.projections.gathering import family_states, state_of_key
 from chatsnapshot.projections.judged import keep, parse
 from chatsnapshot.projections.latest import newest
 from chatsnapshot.projections.lineage import Link, Start, Where, links
+from chatsnapshot.projections.listing import stored_runs
 from chatsnapshot.projections.metricsreading import metrics_of
+from chatsnapshot.projections.replaying import correlated, store_of
 from chatsnapshot.projections.runs import RunsProjection
 from chatsnapshot.projections.runstate import RunsState
 from chatsnapshot.projections.shapes import Run
@@ -33,6 +47,7 @@ STANDARD = (
     metrics.MetricsProjection,
     audit.AuditProjection,
     laststate.StateProjection,
+    criticalpath.CriticalPathProjection,
 )
 
 
@@ -87,9 +102,9 @@ class Outward(Protocol):
 
 
 def view(
-    ledger: Readable, name: str, correlation_id: object = None, *, until: Any = None, children: bool = True
+    ledger: Readable, name: Given, correlation_id: object = None, *, until: Any = None, children: bool = True
 ) -> Any:
-    """The view ``name`` of one correlation, folded on read; ``runs``, ``metrics`` and ``audit`` also of all.
+    """The view ``name`` of one correlation (stored states, what is new); ``runs``, ``metrics`` and ``audit`` also of all.
 
     ``runs`` gives :class:`~chatsnapshot.projections.shapes.Runs`, ``timeline`` a ``Timeline``, ``transcript`` a
     ``Transcript``, ``graph`` a ``Graph``; another registered projection its own result. ``until``: a position or a
@@ -97,7 +112,8 @@ def view(
     :class:`~chatsnapshot.errors.NotFound` for an unknown name (with the nearest ones) and for a correlation without
     entries.
     """
-    projection = base.get(name)()
+    projection = resolve(name)
+    name = projection.name
     if correlation_id is None:
         if name == "metrics":
             return metrics_of(ledger, until=until)
@@ -108,16 +124,18 @@ def view(
         return list_runs(ledger, until=until)
     correlation_id = unicodedata.normalize("NFC", str(correlation_id))
     composed = isinstance(projection, Composed)
-    states: dict[str, Any] = {}
-    places: dict[str, tuple[str, int]] = {}
-    for entry in newest(ledger, ledger.replay(correlation_id, until=until, children=children and composed)):
-        key = projection.key(entry)
-        places[entry.event_id] = entry.correlation_id, entry.position
-        if key is not None:
-            state = states[key] if key in states else projection.initial()
-            states[key] = projection.apply(state, entry)
+    if store_of(ledger) is None:
+        states, places = _folded(ledger, projection, correlation_id, until, children and composed)
+    elif correlated(projection):
+        states, places = (
+            family_states(ledger, projection, correlation_id, until, children and composed),
+            {},
+        )
+    else:
+        found_state = state_of_key(ledger, projection, correlation_id, until)
+        states, places = ({} if found_state is None else {correlation_id: found_state}), {}
     if correlation_id not in states:
-        raise NotFound(_nothing(name, correlation_id, until, bool(places)))
+        raise NotFound(_nothing(ledger, projection, correlation_id, until))
     if isinstance(projection, Composed):
         starts = {key: projection.start(state) for key, state in states.items()}
         where = _where(ledger, places, until)
@@ -134,11 +152,28 @@ def view(
     return projection.result(state) if isinstance(projection, base.Presented) else state
 
 
-def _nothing(name: str, correlation_id: str, until: Any, seen: bool) -> str:
-    if seen:
-        return f"the view {name!r} passes over the events of correlation {correlation_id!r}"
+def _folded(
+    ledger: Readable, projection: Any, correlation_id: str, until: Any, children: bool
+) -> tuple[dict[str, Any], dict[str, tuple[str, int]]]:
+    """States, and the places of the entries that were read, of something that only reads like a ledger."""
+    states: dict[str, Any] = {}
+    places: dict[str, tuple[str, int]] = {}
+    for entry in newest(ledger, ledger.replay(correlation_id, until=until, children=children)):
+        key = projection.key(entry)
+        places[entry.event_id] = entry.correlation_id, entry.position
+        if key is not None:
+            state = states[key] if key in states else projection.initial()
+            states[key] = projection.apply(state, entry)
+    return states, places
+
+
+def _nothing(ledger: Readable, projection: Any, key: str, until: Any) -> str:
     when = "" if until is None else f" up to {until}"
-    return f"no events under correlation {correlation_id!r}{when}; `chatsnapshot runs` lists what there is"
+    if store_of(ledger) is not None and not correlated(projection):
+        return f"the view {projection.name!r} has nothing under {key!r}{when}"
+    if next(iter(ledger.replay(key, until=until)), None) is not None:
+        return f"the view {projection.name!r} passes over the events of correlation {key!r}"
+    return f"no events under correlation {key!r}{when}; `chatsnapshot runs` lists what there is"
 
 
 def _where(ledger: Readable, places: Mapping[str, tuple[str, int]], until: Any) -> Where:
@@ -173,13 +208,18 @@ def list_runs(
     """All runs as trees, in the order in which they began; ``last=n`` keeps the ``n`` roots that began last.
 
     ``evaluation`` keeps runs by their evaluations, and the runs above them: ``correctness``, ``correctness>=0.8``,
-    ``helpful=yes``; of several, all must hold. One pass over the ledger. The ledger's own facts (correlation
+    ``helpful=yes``; of several, all must hold. Read from stored states where there are some, else in one pass over the
+    ledger, which stores them where it may. The ledger's own facts (correlation
     ``ledger``) are no run. Raises ``ValueError`` for a negative ``last``, :class:`~chatsnapshot.errors.InvalidEvent`
     for a condition that cannot be read.
     """
     if last is not None and last < 0:
         raise ValueError(f"last must be 0 or more, not {last}")
     conditions = [parse(text) for text in ([evaluation] if isinstance(evaluation, str) else evaluation)]
+    if store_of(ledger) is not None:
+        stored = stored_runs(ledger, last, until, conditions)
+        if stored is not None:
+            return stored
     projection = RunsProjection()
     states: dict[str, RunsState] = {}
     for entry in newest(ledger, ledger.read(until=until)):
