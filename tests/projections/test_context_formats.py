@@ -209,5 +209,23 @@ def test_the_history_for_ag2_is_its_own_events(history: Any) -> None:
     assert [one["tool_call_id"] for one in sent if one["role"] == "tool"] == results
 
 
+def test_the_classic_line_takes_the_messages_for_openai(history: Any) -> None:
+    autogen = pytest.importorskip("autogen")
+    record_everywhere(history, "x")
+    past = context(history, "run-1", budget_tokens=10**6, format="openai").messages
+    seen: list[Any] = []
+
+    def reply(agent: Any, messages: Any, sender: Any, config: Any) -> tuple[bool, str]:
+        seen.extend(messages)
+        return True, "done"
+
+    agents = [autogen.ConversableAgent(name, llm_config=False, human_input_mode="NEVER") for name in "ab"]
+    agents[0].register_reply([autogen.ConversableAgent, None], reply, position=0)
+    agents[0].chat_messages[agents[1]][:] = past
+    agents[1].initiate_chat(agents[0], message="And now?", max_turns=1, clear_history=False, silent=True)
+    assert [one["content"] for one in seen] == [*(one["content"] for one in past), "And now?"]
+    assert [one.get("tool_calls") for one in seen[:-1]] == [one.get("tool_calls") for one in past]
+
+
 def test_every_format_is_named() -> None:
     assert names() == ["ag2", "anthropic", "markdown", "messages", "openai"]

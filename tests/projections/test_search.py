@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 import chatsnapshot
 from chatsnapshot.errors import InvalidEvent
+from chatsnapshot.projections.search.index import Index
 from chatsnapshot.projections.search.placing import path_of
 
 
@@ -325,6 +328,48 @@ def test_processes_that_search_and_record_at_once_each_find_their_own(path: Path
     assert [worker.exitcode for worker in workers] == [0, 0]
     with chatsnapshot.open(str(path)) as ledger:
         assert sorted(positions(ledger.search("needle", limit=100))) == list(range(1, 31))
+
+
+def _search_and_be_killed(path: str) -> None:
+    taken = 0
+    take = Index._take
+
+    def take_some(self: Index, entry: Any) -> bool:
+        nonlocal taken
+        taken += 1
+        if taken == 1_500:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return take(self, entry)
+
+    Index._take = take_some  # type: ignore[method-assign]
+    with chatsnapshot.open(path) as ledger:
+        ledger.search("needle")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
+def test_a_search_that_is_killed_in_the_middle_of_a_batch_leaves_an_index_that_goes_on(path: Path) -> None:
+    with chatsnapshot.open(str(path), durability="os") as ledger:
+        for number in range(2_000):
+            ledger.record(
+                "execution.message", {"content": f"needle {number}"}, correlation_id="r", wait=False
+            )
+        ledger.flush()
+        worker = multiprocessing.get_context("spawn").Process(target=_search_and_be_killed, args=(str(path),))
+        worker.start()
+        worker.join(60)
+        assert worker.exitcode == -signal.SIGKILL
+        found = ledger.search("needle", limit=5_000, order="newest")
+        assert (positions(found), found.note) == (list(range(2_000, 0, -1)), None)
+
+
+def test_threads_share_the_index_of_a_memory_ledger() -> None:
+    with chatsnapshot.open("memory:") as ledger, ThreadPoolExecutor(4) as pool:
+
+        def work(number: int) -> bool:
+            entry = say(ledger, f"needle{number}")
+            return positions(ledger.search(f"needle{number}")) == [entry.position]
+
+        assert all(pool.map(work, range(40)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
