@@ -176,10 +176,12 @@ def test_show_of_an_erased_event_says_so(run, path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["show", "timeline", "transcript", "replay"])
-def test_an_unknown_run_is_an_error_that_names_the_last_ones(run, story: Path, name: str) -> None:
+def test_an_unknown_run_is_an_error_that_names_similar_ones_or_the_last(run, story: Path, name: str) -> None:
     done = run(name, "run-9", "--ledger", str(story))
     assert done.exit_code == 1
-    assert done.stderr == "error: no run 'run-9'; the last runs are run-1 (see 'chatsnapshot runs')\n"
+    assert done.stderr == "error: no run 'run-9'; did you mean run-1? (see 'chatsnapshot runs')\n"
+    done = run(name, "zzz", "--ledger", str(story))
+    assert done.stderr == "error: no run 'zzz'; the last runs are run-1 (see 'chatsnapshot runs')\n"
 
 
 # --- timeline, replay, tail ---------------------------------------------------------------------------------------

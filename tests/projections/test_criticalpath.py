@@ -153,3 +153,36 @@ def test_the_steps_follow_each_other_without_a_hole(history: Any, spans: Any) ->
     assert at - begun == found.duration_ns
     assert found.idle_ns >= 0
     assert found.parallel_ns <= found.busy_ns <= found.duration_ns
+
+
+def test_a_run_that_was_cut_off_ends_where_it_was_last_heard_of(history: Any) -> None:
+    history.add("execution.run_started", {"name": "triage"}, at=0)
+    history.add("execution.tool_call", {"name": "f"}, at=2)
+    history.add("execution.run_resumed", {}, at=50)
+    history.add("execution.run_completed", {}, at=52)
+    found = path(history)
+    assert [(one.from_ns // S, one.to_ns // S, one.open) for one in found.spans] == [
+        (0, 2, True),
+        (2, 2, True),
+        (50, 52, False),
+    ]
+    assert told(found)[-2:] == [("outside", 2, 50, True), ("run", 50, 52, False)]
+
+
+def test_a_task_holds_the_child_run_that_the_same_event_began(history: Any) -> None:
+    history.add("execution.run_started", {}, at=0)
+    call = history.add("execution.tool_call", {"name": "ask", "call_id": "a"}, at=1)
+    history.add("system.task_started", {"task_id": "t"}, cause=call, at=2)
+    history.add("execution.run_started", {}, run="child", cause=call, at=3)
+    history.add("execution.run_completed", {}, run="child", at=5)
+    history.add("system.task_completed", {"task_id": "t"}, at=6)
+    history.add("execution.tool_result", {"call_id": "a"}, at=7)
+    history.add("execution.run_completed", {}, at=8)
+    found = path(history)
+    assert [(one.kind, one.depth) for one in found.spans] == [
+        ("run", 0),
+        ("tool", 1),
+        ("task", 2),
+        ("run", 3),
+    ]
+    assert all(one.on_path for one in found.spans)

@@ -84,3 +84,13 @@ def test_an_answer_settles_its_question_whichever_came_first(history: Any) -> No
 def test_an_erased_change_says_so(history: Any) -> None:
     history.add("execution.state_change", {"node": "plan", "to": "x"}, erased=True, name="desk")
     assert subjects(history, "step")["desk"].state == "[erased]"
+
+
+def test_an_agent_at_work_in_several_correlations_is_one(history: Any) -> None:
+    call = history.add("execution.tool_call", {"name": "ask"}, name="desk")
+    history.add(
+        "execution.message", {"role": "assistant", "content": "Hi"}, run="child", cause=call, name="desk"
+    )
+    agent = subjects(history, "agent")["desk"]
+    assert (agent.state, agent.position, agent.first_position, agent.changes) == ("assistant: Hi", 2, 1, 2)
+    assert len(view(history, "state", "run-1").subjects) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import uuid
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ def every_run(runs: list[Run] | tuple[Run, ...]) -> Iterator[Run]:
 def correlation_of(ledger: Ledger, name: str) -> str:
     """The correlation that ``name`` names: itself, or that of the run with this id.
 
-    Raises :class:`NotFound`, which names the last runs.
+    Raises :class:`NotFound`, which names runs with similar names, else the last ones.
     """
     if 1 <= len(name) <= 256 and next(iter(ledger.read(correlation_id=name, limit=1)), None) is not None:
         return name
@@ -39,6 +40,10 @@ def correlation_of(ledger: Ledger, name: str) -> str:
             return run.correlation_id
     if not runs:
         raise NotFound(f"no run {name!r}: nothing is recorded in this ledger yet")
+    names = dict.fromkeys(known for run in every_run(runs) for known in (run.run_id, run.correlation_id))
+    near = difflib.get_close_matches(name, names, n=3) if len(name) <= 256 else []
+    if near:
+        raise NotFound(f"no run {name!r}; did you mean {' or '.join(near)}? (see 'chatsnapshot runs')")
     last = ", ".join(run.run_id for run in runs[-3:])
     raise NotFound(f"no run {name!r}; the last runs are {last} (see 'chatsnapshot runs')")
 

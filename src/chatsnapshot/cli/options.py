@@ -16,6 +16,7 @@ __all__ = [
     "last_option",
     "ledger_option",
     "ledger_url",
+    "moment_option",
     "shown_url",
     "until_option",
 ]
@@ -105,3 +106,8 @@ def until_option(command: Command) -> Command:
         metavar="POSITION|TIME",
         help="As the ledger stood at this position or recorded time, inclusive.",
     )(command)
+
+
+def moment_option(name: str, parameter: str, told: str) -> Callable[[Command], Command]:
+    """An option that takes what ``--until`` takes."""
+    return click.option(name, parameter, type=_UntilType(), metavar="POSITION|TIME", help=told)

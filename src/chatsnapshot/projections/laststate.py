@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -116,10 +116,30 @@ class StateProjection:
         self, states: Mapping[str, LatestState], links: Mapping[str, Link], correlation_id: str
     ) -> States:
         """The states under a correlation and its children."""
-        found = [subject for state in states.values() for subject in state.subjects.values()]
+        found = _agents_once(subject for state in states.values() for subject in state.subjects.values())
         found.sort(key=lambda one: (one.first_position, one.kind))
         last = max((state.last_position for state in states.values()), default=0)
         return States(correlation_id, last, tuple(found))
+
+
+def _agents_once(subjects: Iterable[Subject]) -> list[Subject]:
+    """All subjects; an agent that is at work in several correlations is one."""
+    found: list[Subject] = []
+    agents: dict[str, Subject] = {}
+    for one in subjects:
+        if one.kind != "agent":
+            found.append(one)
+            continue
+        known = agents.get(one.id)
+        if known is not None:
+            last = max(one, known, key=lambda subject: subject.position)
+            one = msgspec.structs.replace(
+                last,
+                changes=one.changes + known.changes,
+                first_position=min(one.first_position, known.first_position),
+            )
+        agents[one.id] = one
+    return [*found, *agents.values()]
 
 
 def _take(state: LatestState, entry: LedgerEntry, told: Told) -> None:

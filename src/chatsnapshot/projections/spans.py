@@ -11,6 +11,8 @@ from chatsnapshot.projections.shapes import Timeline, TimelineItem
 
 __all__ = ["HOLDERS", "Found", "Known", "children_of", "find_spans"]
 
+_RESUMED = ("execution.run_resumed", "system.workflow_resumed")
+
 HOLDERS = ("run", "workflow")
 """Kinds of spans that are no work themselves."""
 
@@ -40,12 +42,13 @@ def find_spans(timeline: Timeline) -> Found:
     items = {item.position: item for item in timeline.items}
     times = [item.offset_ns for item in timeline.items if item.offset_ns is not None]
     last = max(times, default=0)
+    ends = _cut_off(timeline)
     spans: dict[int, Known] = {}
     unknown = 0
     for item in timeline.items:
         if item.edge not in ("start", "whole"):
             continue
-        found = _span(item, items, last)
+        found = _span(item, items, _until(item, ends, last))
         if found is None:
             unknown += 1
         else:
@@ -53,6 +56,25 @@ def find_spans(timeline: Timeline) -> Found:
     _nest(spans, items)
     first = min([*times, *(one.start for one in spans.values())], default=0)
     return Found(spans, unknown, first, max([last, *(one.end for one in spans.values())]))
+
+
+def _cut_off(timeline: Timeline) -> dict[str, list[tuple[int, int]]]:
+    """Where runs of each correlation went on after they were cut off: position, and the last time before it."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    latest: dict[str, int] = {}
+    for item in timeline.items:
+        key = item.correlation_id
+        if item.event_type in _RESUMED and key in latest:
+            found.setdefault(key, []).append((item.position, latest[key]))
+        if item.offset_ns is not None:
+            latest[key] = max(latest.get(key, item.offset_ns), item.offset_ns)
+    return found
+
+
+def _until(item: TimelineItem, ends: Mapping[str, Sequence[tuple[int, int]]], last: int) -> int:
+    """Up to when something without an end went on, as far as that is known."""
+    later = (at for position, at in ends.get(item.correlation_id, ()) if position > item.position)
+    return next(later, last)
 
 
 def _span(item: TimelineItem, items: Mapping[int, TimelineItem], last: int) -> Known | None:
@@ -71,9 +93,17 @@ def _span(item: TimelineItem, items: Mapping[int, TimelineItem], last: int) -> K
 def _nest(spans: Mapping[int, Known], items: Mapping[int, TimelineItem]) -> None:
     """A span is held by the one that led to it and still goes on, else by its correlation's last open run."""
     holders: dict[str, list[Known]] = {}
+    tasks: dict[int, Known] = {}
     for span in spans.values():
         span.after = span.item.cause_position
         span.parent = _above(span, spans, items)
+        if span.after is not None and span.item.span == "task":
+            tasks[span.after] = span
+        elif span.after is not None and span.item.span == "run" and span.item.sequence == 1:
+            # A task and a child run that one event began are one inside the other.
+            task = tasks.get(span.after)
+            if task is not None and task.start <= span.start and span.end <= task.end:
+                span.parent = task.item.position
         if span.parent is None:
             around = [one for one in holders.get(span.item.correlation_id, ()) if one.end >= span.start]
             span.parent = around[-1].item.position if around else None
