@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autogen import ConversableAgent, GroupChat, GroupChatManager
-from autogen.agentchat import run_group_chat
+from autogen.agentchat import run_group_chat_iter
 from autogen.agentchat.group import AgentTarget, ContextVariables, ReplyResult, TerminateTarget
 from autogen.agentchat.group.patterns import DefaultPattern
 
@@ -157,7 +157,12 @@ def main(url: str, folder: str, case: str, stop_at: str, server: str = "") -> No
     both = calls(("look_up", order), ("refund", order))
     with IOStream.set_default(Console(tools)):
         if case == "pattern":
-            for _ in recorder.watch(run_group_chat(pattern(tools, server), messages="Money back!")).events:
+            for _ in recorder.watch(run_group_chat_iter(pattern(tools, server), messages="Money back!")):
+                pass
+            return
+        if case == "watched":
+            assistant, user = pair(tools, both)
+            for _ in recorder.watch(user.run_iter(assistant, message="Where is A-17?")):
                 pass
             return
         with recorder.tee() as tee:

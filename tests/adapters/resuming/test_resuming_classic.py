@@ -179,9 +179,9 @@ def test_a_pattern_goes_on_by_its_own_rules_with_its_variables(
         one_run(ledger)
 
 
-def test_async_tools_go_on_too(at: Callable[[str], Any]) -> None:
+def test_a_watched_run_goes_on_in_asyncio(at: Callable[[str], Any]) -> None:
     place = at("db")
-    place.kill_when_told("classic_program", "pair", "refund")
+    place.kill_when_told("classic_program", "watched", "refund")
     with place.ledger() as ledger:
         agents = pair(Tools(place.folder), "It is on its way, and paid back. TERMINATE")
         resumed = resume_run(ledger, "case-7", agents)
