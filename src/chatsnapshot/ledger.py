@@ -677,6 +677,7 @@ class Ledger:
         payload = {"positions": wanted, "reason": reason, **facts}
         record = ledger_draft("ledger.payload_erased", payload, self._opening.entropy, self._opening.clock)
         entry = self._entry(self._store.erase(wanted, record))
+        importlib.import_module(_SEARCH).forget(self, wanted)
         self._bell.ring()
         return entry
 

@@ -1,12 +1,12 @@
 """The index of a search: an SQLite file beside the ledger that follows from its entries and can be deleted.
 
-It is caught up at each search, from the position that it has read to. What was erased in the ledger leaves it at the next
-one: rows, words and the pages that held them.
+It is caught up at each search, from the position that it has read to. What is erased in the ledger leaves it at once, or
+at the next search where that was not possible: rows, words and the pages that held them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -70,7 +70,7 @@ def connect(path: str, *, write: bool) -> apsw.Connection:
         db.set_busy_timeout(_BUSY_TIMEOUT_MS)
         # What is deleted is overwritten; a journal that is emptied at each commit keeps no copy of it either.
         db.execute("PRAGMA secure_delete=ON; PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY")
-        if write:
+        if write and Index(db).is_ours():
             db.execute("PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=NORMAL").fetchall()
     except BaseException:
         db.close()
@@ -129,8 +129,7 @@ class Index:
                         (ledger.ledger_id, last.position, last.leaf),
                     )
             if erased:
-                # Merged into one segment, in which nothing of a deleted row is left.
-                self.db.execute("INSERT INTO words (words) VALUES ('optimize')")
+                self._merge()
 
     def _make(self) -> None:
         self.db.execute(_WIPE + _TABLES)
@@ -159,13 +158,29 @@ class Index:
         if entry.event_type != _ERASED or entry.payload_json is None:
             return False
         positions = payload_of(entry).get("positions")
+        return self._drop(positions if isinstance(positions, list) else ())
+
+    def _drop(self, positions: Iterable[object]) -> bool:
+        """Take out what stands at these positions; true when there was something."""
         left = False
-        for position in positions if isinstance(positions, list) else ():
+        for position in positions:
             if isinstance(position, int):
-                db.execute("DELETE FROM words WHERE rowid = ?", (position,))
-                left |= db.changes() > 0
-                db.execute("DELETE FROM event WHERE position = ?", (position,))
+                self.db.execute("DELETE FROM words WHERE rowid = ?", (position,))
+                left |= self.db.changes() > 0
+                self.db.execute("DELETE FROM event WHERE position = ?", (position,))
         return left
+
+    def _merge(self) -> None:
+        """Merge all words into one segment, in which nothing of a deleted row is left."""
+        self.db.execute("INSERT INTO words (words) VALUES ('optimize')")
+
+    def forget(self, positions: Iterable[int]) -> None:
+        """Take out what stands at these positions, for good."""
+        if self.db.execute("PRAGMA application_id").get == APPLICATION_ID:
+            with _transaction(self.db):
+                left = self._drop(positions)
+            if left:
+                self._merge()
 
     def find(
         self, expression: str, query: Query, after: int, until: int, limit: int, order: str

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import apsw
@@ -14,9 +15,11 @@ from chatsnapshot.errors import StoreUnavailable
 from chatsnapshot.projections.search.index import Index, connect
 from chatsnapshot.stores.leaving import leave_open
 
-__all__ = ["path_of", "with_index"]
+__all__ = ["forget", "path_of", "with_index"]
 
 Answer = TypeVar("Answer")
+
+_log = logging.getLogger("chatsnapshot.search")
 
 _BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 """Errors that say that a file of ours is no index any more; it is made again."""
@@ -59,6 +62,24 @@ def with_index(ledger: Any, keep: bool, work: Callable[[Index], Answer]) -> tupl
             db.close()
     why = f"{path} cannot be written" if keep else "the ledger was opened read-only"
     return _in_memory(ledger, path, work), f"the index is in memory, for this process alone: {why}"
+
+
+def forget(ledger: Any, positions: Sequence[int]) -> None:
+    """Take what was erased out of the index, where there is one; what cannot be done now is done by the next search."""
+    memory = _memories.get(ledger)
+    path = path_of(ledger)
+    try:
+        if memory is not None:
+            with memory.lock:
+                Index(memory.db).forget(positions)
+        if path is not None and os.path.exists(path):
+            db = connect(path, write=True)
+            try:
+                Index(db).forget(positions)
+            finally:
+                db.close()
+    except apsw.Error as error:
+        _log.warning("the index of searches holds erased texts until the next search: %s", error)
 
 
 def _opened(path: str) -> apsw.Connection | None:

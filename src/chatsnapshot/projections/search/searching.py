@@ -10,12 +10,12 @@ import msgspec
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.errors import InvalidEvent
 from chatsnapshot.projections.search.index import Index, Line
-from chatsnapshot.projections.search.placing import with_index
+from chatsnapshot.projections.search.placing import forget, with_index
 from chatsnapshot.projections.search.query import expression
 from chatsnapshot.projections.search.words import together
 from chatsnapshot.reading import make_query, position_until
 
-__all__ = ["Found", "Hit", "search"]
+__all__ = ["Found", "Hit", "forget", "search"]
 
 _SNIPPET_WORDS = 24
 _LIMIT_MAX = 10_000
