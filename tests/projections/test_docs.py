@@ -9,7 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from chatsnapshot.projections import graphshapes, shapes
+from chatsnapshot.projections import (
+    auditshapes,
+    diffshapes,
+    graphshapes,
+    metricshapes,
+    pathshapes,
+    shapes,
+    stateshapes,
+)
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "projections.md").read_text()
 COMMON = {"position", "sequence", "at", "speaker", "erased"}
@@ -21,7 +29,7 @@ def section(title: str) -> str:
 
 def first_cells(text: str) -> set[str]:
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
-    return {key for row in rows for key in re.findall(r"`([a-z_]+)`", row)}
+    return {key for row in rows for key in re.findall(r"`([a-z0-9_]+)`", row)}
 
 
 @pytest.mark.parametrize("title", ["Runs", "Run", "Evaluation", "Execution", "Timeline", "TimelineItem"])
@@ -32,6 +40,18 @@ def test_each_table_names_the_keys_of_its_shape(title: str) -> None:
 @pytest.mark.parametrize("title", graphshapes.__all__)
 def test_each_table_of_the_graph_names_the_keys_of_its_shape(title: str) -> None:
     assert first_cells(section(title)) == set(getattr(graphshapes, title).__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("module", "title"),
+    [
+        (module, title)
+        for module in (metricshapes, auditshapes, stateshapes, pathshapes, diffshapes)
+        for title in module.__all__
+    ],
+)
+def test_each_table_of_the_other_views_names_the_keys_of_its_shape(module: Any, title: str) -> None:
+    assert first_cells(section(title)) == set(getattr(module, title).__struct_fields__)
 
 
 def test_the_table_of_items_names_the_keys_of_each_kind() -> None:
