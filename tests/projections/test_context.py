@@ -181,6 +181,14 @@ def test_a_search_is_a_source_within_all_or_some_runs(ledger: Any) -> None:
         ledger.context("a", search="refund", near=ledger.get(next(ledger.read()).event_id))
 
 
+def test_what_people_gave_and_saw_says_who(ledger: Any) -> None:
+    ledger.record("ui.input_received", {"value": "in", "user": "Ann"}, correlation_id="r1")
+    ledger.record("ui.output_displayed", {"content": "out", "user": "Ann"}, correlation_id="r1")
+    text = ledger.context("r1", format="markdown").text
+    assert "[position 1, run r1, input by Ann]" in text
+    assert "[position 2, run r1, shown to Ann]" in text
+
+
 def test_erased_texts_are_erased_here_too(ledger: Any) -> None:
     entry = say(ledger, "secret")
     ledger.record("execution.tool_call", {"name": "look", "call_id": "1"}, correlation_id="r1")

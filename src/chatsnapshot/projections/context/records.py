@@ -71,7 +71,9 @@ def _records(item: Item) -> Iterator[Record]:
     elif isinstance(item, Problem):
         yield Record(item.position, f"failed {item.what}", item.text, by=item.speaker)
     elif isinstance(item, Note):
-        yield Record(item.position, item.what, item.text, by=item.speaker)
+        seen = item.what == "shown"  # its speaker is who saw it
+        by, to = (None, item.speaker) if seen else (item.speaker, None)
+        yield Record(item.position, item.what, item.text, by=by, to=to)
 
 
 def _message(item: Message) -> Record:

@@ -60,7 +60,7 @@ def with_index(ledger: Any, keep: bool, work: Callable[[Index], Answer]) -> tupl
             raise StoreUnavailable(f"another process holds {path}; try again when it is done") from None
         finally:
             db.close()
-    why = f"{path} cannot be written" if keep else "the ledger was opened read-only"
+    why = f"{path} cannot be written, or is something else" if keep else "the ledger was opened read-only"
     return _in_memory(ledger, path, work), f"the index is in memory, for this process alone: {why}"
 
 
