@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,19 +46,20 @@ class Continuation:
 _ADOPTED_MAX = 10_000
 
 _expected: dict[str, Continuation] = {}
-_adopted: OrderedDict[str, str] = OrderedDict()
+_adopted: OrderedDict[str, tuple[weakref.ref[Any], str]] = OrderedDict()
 
 
-def adopt(stream_id: str, correlation_id: str) -> None:
+def adopt(stream_id: str, ledger: Any, correlation_id: str) -> None:
     """Say that what happens on this stream belongs to the correlation that its history was read from."""
-    _adopted[stream_id] = correlation_id
+    _adopted[stream_id] = (weakref.ref(ledger), correlation_id)
     while len(_adopted) > _ADOPTED_MAX:
         _adopted.popitem(last=False)
 
 
-def adopted(stream_id: str) -> str | None:
-    """The correlation that a stream was read from."""
-    return _adopted.get(stream_id)
+def adopted(stream_id: str, ledger: Any) -> str | None:
+    """The correlation of this ledger that a stream was read from."""
+    known = _adopted.get(stream_id)
+    return known[1] if known is not None and known[0]() is ledger else None
 
 
 def expect(stream_id: str, continuation: Continuation) -> None:

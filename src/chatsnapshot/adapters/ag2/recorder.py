@@ -191,7 +191,7 @@ class AG2Recorder:
             parent = channel
         child = inside or channel is not None
         stream_id = str(context.stream.id)
-        given = adopted(stream_id) or self.correlation_id
+        given = adopted(stream_id, self.ledger) or self.correlation_id
         correlation_id = stream_id if child or given is None else given
         named = not resumed and (parent is None or parent.run_id != correlation_id)
         if named and correlation_id != stream_id:

@@ -65,7 +65,7 @@ class ResumedRun:
             self._results[call_id] = self._events.ToolResultEvent.from_call(calls[call_id], result)
         self.open_calls = [call for call in self.open_calls if call.call_id not in self._results]
         await self.stream.history.replace(self.events)
-        adopt(str(self.stream.id), self.correlation_id)
+        adopt(str(self.stream.id), self._recorder.ledger, self.correlation_id)
 
     @property
     def events(self) -> list[Any]:
