@@ -25,11 +25,14 @@ class Gated:
         self.taken: list[Any] = []
         self.turns_of_the_loop = 0
         self.fault: Exception | None = None
+        self.fail_once: threading.Event | None = None
 
     def record_many(self, events: Sequence[Any]) -> None:
         self.entered.set()
         assert self.gate.wait(30)
-        if self.fault is not None:
+        if self.fault is not None and not (self.fail_once and self.fail_once.is_set()):
+            if self.fail_once is not None:
+                self.fail_once.set()
             raise self.fault
         self.taken += [event["payload"]["n"] for event in events]
 
@@ -105,6 +108,27 @@ def test_a_run_that_is_cancelled_during_a_slow_write_loses_nothing(failing: bool
         return ledger.taken
 
     assert asyncio.run(run()) == [1]
+
+
+def test_a_cancelled_write_that_fails_after_its_loop_has_ended_is_tried_again() -> None:
+    ledger = Gated()
+    ledger.gate.clear()
+    recorder = SafeRecorder(ledger, adapter="test", retry_seconds_min=0.001)
+
+    async def run() -> None:
+        task = asyncio.ensure_future(recorder.arecord(event(1)))
+        await asyncio.to_thread(ledger.entered.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    failed = threading.Event()
+    ledger.fault = StoreUnavailable("the store went away meanwhile")
+    ledger.fail_once = failed
+    ledger.gate.set()
+    assert recorder.flush(10), "what is under way is waited for, and what failed is tried again"
+    assert failed.is_set() and ledger.taken == [1]
 
 
 def test_a_write_that_hangs_holds_a_run_up_once() -> None:

@@ -6,28 +6,32 @@ import asyncio
 import contextvars
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Attempt", "Writer"]
+__all__ = ["Attempt", "HoldUp", "Writer"]
 
 if TYPE_CHECKING:
     _Jobs = queue.SimpleQueue[tuple[Callable[[], object], "Attempt"]]
 
 _IDLE_SECONDS_MAX = 5.0
+_HOLD_UP_SECONDS_MAX = 0.02
+_FREE_TIMES = 5
+"""How many times as long as a slow write held the loop up it is then left free."""
 
 
 class Attempt:
     """One recording that another thread makes."""
 
-    __slots__ = ("_ended", "_mutex", "_then", "error")
+    __slots__ = ("_ended", "_mutex", "_told", "error")
 
     def __init__(self) -> None:
         self._ended = threading.Lock()
         self._ended.acquire()
         self._mutex = threading.Lock()
-        self._then: Callable[[], object] | None = None
+        self._told: list[Callable[[BaseException | None], object]] = []
         self.error: BaseException | None = None
         """Why nothing was recorded; ``None`` while it goes on and when it went well."""
 
@@ -38,21 +42,25 @@ class Attempt:
             return True
         return False
 
+    def then(self, tell: Callable[[BaseException | None], object]) -> None:
+        """Call ``tell`` with how it ended, on the thread that recorded; at once when it has ended already."""
+        with self._mutex:
+            if self._ended.locked():
+                self._told.append(tell)
+                return
+        tell(self.error)
+
     def future(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-        """The rest of it as something to await."""
+        """The end of it as something to await; :attr:`error` says how it went."""
         ended: asyncio.Future[None] = loop.create_future()
 
-        def tell() -> None:
+        def tell(_: BaseException | None) -> None:
             try:
-                loop.call_soon_threadsafe(_settle, ended, self.error)
+                loop.call_soon_threadsafe(_settle, ended)
             except RuntimeError:
                 pass  # the loop was closed: nobody waits there any more
 
-        with self._mutex:
-            if self._ended.locked():
-                self._then = tell
-                return ended
-        _settle(ended, self.error)
+        self.then(tell)
         return ended
 
     def end(self, error: BaseException | None) -> None:
@@ -60,8 +68,27 @@ class Attempt:
         with self._mutex:
             self.error = error
             self._ended.release()
-        if self._then is not None:
-            self._then()
+        for tell in self._told:
+            tell(error)
+
+
+class HoldUp:
+    """Whether a write may hold up the event loop: not for long, and not again right after one that was slow."""
+
+    seconds_max = _HOLD_UP_SECONDS_MAX
+
+    def __init__(self) -> None:
+        self._free_until = 0.0
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the loop may be held up now."""
+        return time.monotonic() >= self._free_until
+
+    def was_slow(self, began: float) -> None:
+        """Leave the loop free for a while: a write that began then (``time.monotonic``) took too long."""
+        now = time.monotonic()
+        self._free_until = max(self._free_until, now + _FREE_TIMES * (now - began))
 
 
 class Writer:
@@ -72,14 +99,17 @@ class Writer:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
+        self._quiet = threading.Condition(self._mutex)
         self._jobs: _Jobs | None = None
         self._busy = False
+        self._going = 0
 
     def start(self, record: Callable[[Sequence[Any]], object], events: Sequence[Any]) -> Attempt:
         """Begin to record in the caller's context; on the caller's own thread where no thread can be started."""
         attempt = Attempt()
         job = (partial(contextvars.copy_context().run, record, events), attempt)
         with self._mutex:
+            self._going += 1
             if self._jobs is not None and not self._busy:
                 self._busy = True
                 self._jobs.put(job)
@@ -94,8 +124,20 @@ class Writer:
             # The interpreter is shutting down, or there are too many.
             with self._mutex:
                 self._jobs = None
-            attempt.end(_tried(job[0]))
+            self._end(attempt, _tried(job[0]))
         return attempt
+
+    def wait_until_quiet(self, seconds: float | None) -> bool:
+        """Block until every recording has ended; ``False`` when that takes longer."""
+        with self._quiet:
+            return self._quiet.wait_for(lambda: not self._going, seconds)
+
+    def _end(self, attempt: Attempt, error: BaseException | None) -> None:
+        attempt.end(error)
+        with self._quiet:
+            self._going -= 1
+            if not self._going:
+                self._quiet.notify_all()
 
     def _work(self, jobs: _Jobs) -> None:
         while True:
@@ -113,19 +155,15 @@ class Writer:
                 replaced = self._jobs is not jobs
                 if not replaced:
                     self._busy = False
-            attempt.end(error)
+            self._end(attempt, error)
             del record, attempt, error
             if replaced:
                 return
 
 
-def _settle(ended: asyncio.Future[None], error: BaseException | None) -> None:
-    if ended.done():
-        return
-    if error is None:
+def _settle(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
         ended.set_result(None)
-    else:
-        ended.set_exception(error)
 
 
 def _tried(record: Callable[[], object]) -> BaseException | None:

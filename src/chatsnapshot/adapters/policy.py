@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from chatsnapshot.adapters.patience import Writer
+from chatsnapshot.adapters.patience import HoldUp, Writer
 from chatsnapshot.clock import time_text, uuid7, uuid_text
 from chatsnapshot.errors import EventConflict, InvalidEvent, LedgerClosed, LimitExceeded, ReadOnly
 from chatsnapshot.limits import MIB
@@ -37,9 +37,6 @@ _BATCH_EVENTS = 500
 _RETRY_SECONDS_MIN = 0.05
 _RETRY_SECONDS_MAX = 30.0
 _NAMED_CORRELATIONS_MAX = 20
-_HOLD_UP_SECONDS_MAX = 0.02
-_FREE_TIMES = 5
-"""How many times as long as a slow write held the loop up it is then left free."""
 
 
 class RecordsEvents(Protocol):
@@ -106,7 +103,7 @@ class SafeRecorder:
         """Recordings that failed or took too long, and mistakes of the adapter itself."""
         self.runs_open = 0
         """Runs that are going on; with more than one, what they record together becomes one commit."""
-        self._hurried_until = 0.0
+        self._hold_up = HoldUp()
         self._retry_seconds_min = retry_seconds_min
         self._logged: set[str] = set()
         self._reset()
@@ -138,7 +135,7 @@ class SafeRecorder:
         if self._queued_behind(events):
             return
         try:
-            if self.runs_open < 2 and time.monotonic() >= self._hurried_until:
+            if self.runs_open < 2 and self._hold_up.allowed:
                 await self._wait_briefly(events)
             else:
                 await self._until(events, asyncio.ensure_future(self.ledger.arecord_many(events)))
@@ -152,14 +149,23 @@ class SafeRecorder:
         """
         began = time.monotonic()
         attempt = self._writer.start(self.ledger.record_many, events)
-        if not attempt.wait(min(_HOLD_UP_SECONDS_MAX, self.wait_seconds_max)):
-            try:
-                await self._until(events, attempt.future(asyncio.get_running_loop()))
-            finally:
-                now = time.monotonic()
-                self._hurried_until = now + _FREE_TIMES * (now - began)
-        elif attempt.error is not None:
-            self._failed(events, attempt.error)
+        if attempt.wait(min(self._hold_up.seconds_max, self.wait_seconds_max)):
+            if attempt.error is not None:
+                self._failed(events, attempt.error)
+            return
+        self._hold_up.was_slow(began)
+        ended = attempt.future(asyncio.get_running_loop())
+        try:
+            done, _ = await asyncio.wait((ended,), timeout=self.wait_seconds_max)
+        except BaseException:
+            # On the recording thread: the loop may be gone by then.
+            attempt.then(lambda error: error and self._failed(events, error))
+            raise
+        finally:
+            self._hold_up.was_slow(began)
+        error = attempt.error if done else self._too_long()
+        if error is not None:
+            self._failed(events, error)
 
     async def _until(self, events: Sequence[Event], recording: asyncio.Future[Any]) -> None:
         try:
@@ -178,12 +184,8 @@ class SafeRecorder:
         events = self._with_redactor(events)
         if self._queued_behind(events):
             return
-        try:
-            # A store that hangs cannot be left, so another thread goes in.
-            attempt = self._writer.start(self.ledger.record_many, events)
-        except Exception as error:
-            self._failed(events, error)
-            return
+        # A store that hangs cannot be left, so another thread goes in.
+        attempt = self._writer.start(self.ledger.record_many, events)
         failure = attempt.error if attempt.wait(self.wait_seconds_max) else self._too_long()
         if failure is not None:
             self._failed(events, failure)
@@ -205,11 +207,15 @@ class SafeRecorder:
         return list(self._with_redactor(tuple(events)))
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is kept; ``False`` when that takes more than ``timeout`` seconds."""
+        """Wait until nothing is under way or kept; ``False`` when that takes more than ``timeout`` seconds."""
         self._follow_fork()
+        end = None if timeout is None else time.monotonic() + timeout
+        if not self._writer.wait_until_quiet(timeout):
+            return False
         self._wake.set()
         with self._changed:
-            return self._changed.wait_for(self._is_well, timeout)
+            rest = None if end is None else max(0.0, end - time.monotonic())
+            return self._changed.wait_for(self._is_well, rest)
 
     # --- when the store is not well -----------------------------------------------------------------------
 

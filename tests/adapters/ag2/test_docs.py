@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chatsnapshot.adapters import policy
 from chatsnapshot.adapters.ag2 import classic, network, streamed
+from chatsnapshot.adapters.patience import HoldUp
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "ag2.md").read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def test_the_numbers_on_the_page_are_the_defaults() -> None:
     safe = AG2Recorder(None).safe
     assert f"{safe.kept_events_max:,} events or {safe.kept_bytes_max // 2**20} MiB" in PAGE
     assert f"over {safe.wait_seconds_max:g} seconds" in PAGE
-    assert f"up to {policy._HOLD_UP_SECONDS_MAX * 1000:g} ms" in PAGE
+    assert f"up to {HoldUp.seconds_max * 1000:g} ms" in PAGE
 
 
 @pytest.mark.parametrize("example", ["minimal.py"])
