@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from chatsnapshot.errors import NotFound
 from chatsnapshot.events.catalogue import LEDGER_CORRELATION
 from chatsnapshot.projections.audit import AuditProjection, AuditState, shape_audit
 from chatsnapshot.projections.auditshapes import Audit, AuditLine
-from chatsnapshot.projections.latest import newest
+from chatsnapshot.projections.everystate import states_of
 from chatsnapshot.projections.lineage import Link, links
 
 __all__ = ["audit_of"]
@@ -34,17 +35,11 @@ def audit_of(
     payloads, gaps and refused events that name it. ``actor``, ``principal``, ``kind`` and ``outcome`` keep lines that say
     just this. Raises :class:`~chatsnapshot.errors.NotFound` for a correlation without entries.
     """
-    if correlation_id is None:
-        states, places = _states(ledger, ledger.read(until=until))
-        wanted = None
-    else:
-        wanted = unicodedata.normalize("NFC", str(correlation_id))
-        states, places = _states(ledger, ledger.replay(wanted, until=until, children=children))
-        if wanted not in states:
-            raise NotFound(f"no events under correlation {wanted!r}; `chatsnapshot runs` lists what there is")
+    wanted = None if correlation_id is None else unicodedata.normalize("NFC", str(correlation_id))
     projection = AuditProjection()
+    states: dict[str, AuditState] = states_of(ledger, projection, wanted, until, children)
     starts = {key: projection.start(state) for key, state in states.items()}
-    found = links(starts, places.get)
+    found = links(starts, partial(_place, ledger, states))
     if wanted is not None and found[wanted].parent is not None:
         found[wanted] = Link("cycle", None, found[wanted].position)
     told = [] if wanted in (None, LEDGER_CORRELATION) else _concerning(ledger, states, until)
@@ -60,22 +55,21 @@ def audit_of(
     return msgspec.structs.replace(audit, lines=kept)
 
 
-def _states(ledger: Any, entries: Any) -> tuple[dict[str, AuditState], dict[str, tuple[str, int]]]:
-    projection = AuditProjection()
-    states: dict[str, AuditState] = {}
-    places: dict[str, tuple[str, int]] = {}
-    for entry in newest(ledger, entries):
-        key = entry.correlation_id
-        places[entry.event_id] = key, entry.position
-        state = states[key] if key in states else projection.initial()
-        states[key] = projection.apply(state, entry)
-    return states, places
+def _place(ledger: Any, states: dict[str, AuditState], event_id: str) -> tuple[str, int] | None:
+    """Where an event stands that is among what was asked for."""
+    try:
+        entry = ledger.get(event_id)
+    except NotFound:
+        return None
+    state = states.get(entry.correlation_id)
+    known = state is not None and entry.position <= state.last_position
+    return (entry.correlation_id, entry.position) if known else None
 
 
 def _concerning(ledger: Any, states: dict[str, AuditState], until: Any) -> list[AuditLine]:
     """The ledger's own facts about these correlations."""
     try:
-        facts, _ = _states(ledger, ledger.replay(LEDGER_CORRELATION, until=until))
+        facts = states_of(ledger, AuditProjection(), LEDGER_CORRELATION, until, children=False)
     except NotFound:
         return []
     erased = {position for state in states.values() for position in state.erased}

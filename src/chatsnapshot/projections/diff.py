@@ -12,6 +12,7 @@ import msgspec
 from chatsnapshot.errors import InvalidEvent, NotFound
 from chatsnapshot.projections.diffshapes import Change, Diff, StateChange
 from chatsnapshot.projections.diffsteps import Compared, differences, steps_of
+from chatsnapshot.projections.everystate import states_of
 from chatsnapshot.projections.laststate import StateProjection
 from chatsnapshot.projections.latest import newest
 from chatsnapshot.projections.stateshapes import States
@@ -152,12 +153,10 @@ def _replaced(left: Sequence[Compared], right: Sequence[Compared]) -> Iterator[C
 
 def _states(ledger: Any, name: str, until: Any, children: bool) -> States:
     projection = StateProjection()
-    states: dict[str, Any] = {}
-    for entry in newest(ledger, ledger.replay(name, until=until, children=children)):
-        key = projection.key(entry)
-        if key is not None:
-            state = states[key] if key in states else projection.initial()
-            states[key] = projection.apply(state, entry)
+    try:
+        states = states_of(ledger, projection, name, until, children)
+    except NotFound:
+        states = {}
     return projection.compose(states, {}, name)
 
 

@@ -1,4 +1,4 @@
-"""Metrics of one run or of a whole ledger, with prices and filters: folded in one pass."""
+"""Metrics of one run or of a whole ledger, with prices and filters."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import unicodedata
 from datetime import date
 from typing import Any
 
-from chatsnapshot.errors import InvalidEvent, NotFound
-from chatsnapshot.projections.latest import newest
+from chatsnapshot.errors import InvalidEvent
+from chatsnapshot.projections.everystate import states_of
 from chatsnapshot.projections.metrics import MetricsProjection
 from chatsnapshot.projections.metricshapes import Metrics
-from chatsnapshot.projections.metricstate import MetricsState
 from chatsnapshot.projections.metricsums import Chosen, shape_metrics
 from chatsnapshot.projections.pricetable import read_prices
 from chatsnapshot.projections.pricing import PriceTable
@@ -42,20 +41,8 @@ def metrics_of(
     """
     table = prices if prices is None or isinstance(prices, PriceTable) else read_prices(prices)
     chosen = Chosen(agent, model, tool, run, _day(first_day), _day(last_day))
-    if correlation_id is None:
-        entries, wanted = ledger.read(until=until), None
-    else:
-        wanted = unicodedata.normalize("NFC", str(correlation_id))
-        entries = ledger.replay(wanted, until=until, children=children)
-    projection = MetricsProjection()
-    states: dict[str, MetricsState] = {}
-    for entry in newest(ledger, entries):
-        key = projection.key(entry)
-        if key is not None:
-            state = states[key] if key in states else projection.initial()
-            states[key] = projection.apply(state, entry)
-    if wanted is not None and not states:
-        raise NotFound(f"no events under correlation {wanted!r}; `chatsnapshot runs` lists what there is")
+    wanted = None if correlation_id is None else unicodedata.normalize("NFC", str(correlation_id))
+    states = states_of(ledger, MetricsProjection(), wanted, until, children)
     return shape_metrics(list(states.values()), wanted, table, chosen)
 
 
