@@ -159,7 +159,7 @@ class SafeRecorder:
             done, _ = await asyncio.wait((ended,), timeout=self.wait_seconds_max)
         except BaseException:
             # On the recording thread: the loop may be gone by then.
-            attempt.then(lambda error: error and self._failed(events, error))
+            attempt.then(lambda error: None if error is None else self._failed(events, error))
             raise
         finally:
             self._hold_up.was_slow(began)
