@@ -61,20 +61,19 @@ class Choice:
         """Runs for which a condition did not hold, of those that :meth:`runs` went through."""
         self._tell = progress or (lambda done, whole: None)
         self.named = None if runs is None else [unicodedata.normalize("NFC", str(run)) for run in runs]
-        self.correlations = self._correlations()
+        self._scope = None if self.named is None else self._families(self.named)
+        self.correlations = None if self._scope is None else list(self._scope)
+        if self.conditions:
+            kept = dict.fromkeys(run.correlation_id for run in self.runs())
+            self.correlations = list(kept)
 
-    def _correlations(self) -> list[str] | None:
-        if self.named is None:
-            return sorted({run.correlation_id for run in self.runs()}) if self.conditions else None
+    def _families(self, names: Sequence[str]) -> dict[str, None]:
+        """The correlations that were named, with those of their children where these are wanted."""
         found: dict[str, None] = {}
-        for name in self.named:
+        for name in names:
             replay = self.ledger.replay(name, until=self.until, children=self.children)
             found.update(dict.fromkeys(replay.correlations))
-        if self.conditions:
-            kept = {run.correlation_id for run in self._judged(found)}
-            self.judged_out = 0
-            return [one for one in found if one in kept]
-        return list(found)
+        return found
 
     # --- what views are folded from ---
 
@@ -129,11 +128,8 @@ class Choice:
     def runs(self) -> Iterator[Run]:
         """The runs that were chosen, parents first; those for which every condition of evaluation holds."""
         self.judged_out = 0
-        return self._judged(None if self.named is None else dict.fromkeys(self.correlations or ()))
-
-    def _judged(self, correlations: Mapping[str, None] | None) -> Iterator[Run]:
         for run in _every(list_runs(self, until=self.until)):
-            if correlations is not None and run.correlation_id not in correlations:
+            if self._scope is not None and run.correlation_id not in self._scope:
                 continue
             if all(condition.holds(run) for condition in self.conditions):
                 yield run

@@ -264,13 +264,16 @@ class _Log:
     def _shaped_run(
         self, correlation: str, state: RunsState, run: RunState, above: list[Relation]
     ) -> dict[str, Any]:
-        status = run.executions[-1].status if run.executions else "unknown"
-        values = {"kind": run.kind, "status": status, "correlation": correlation}
+        values = {"kind": run.kind, "correlation": correlation}
         if run.name:
             values["name"] = run.name
         parent = state.runs.get(run.parent or "")
         relations = above if parent is None else [Relation(_run_id(correlation, parent.number), "part of")]
-        return _object(_run_id(correlation, run.number), "run", run.last_at, values, relations)
+        made = _object(_run_id(correlation, run.number), "run", run.first_at, values, relations)
+        if run.last_at is not None:
+            status = run.executions[-1].status if run.executions else "unknown"
+            made["attributes"].append({"name": "status", "time": run.last_at, "value": status})
+        return made
 
 
 def _object(
