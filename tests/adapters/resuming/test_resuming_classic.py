@@ -199,3 +199,23 @@ def test_agents_of_other_names_are_refused(at: Callable[[str], Any], tmp_path: P
         agents[0]._name = "someone"
         with pytest.raises(InvalidEvent, match="talk of user, assistant"):
             resume_run(ledger, "case-7", agents)
+
+
+@pytest.mark.parametrize("policy", ["close", {"c-2": "paid by hand"}])
+def test_an_open_call_is_answered_by_the_caller_and_on_record(policy: Any, at: Callable[[str], Any]) -> None:
+    place = at("db")
+    place.kill_when_told("classic_program", "pair", "refund")
+    with place.ledger() as ledger:
+        agents = pair(Tools(place.folder), "I see. TERMINATE")
+        resumed = resume_run(ledger, "case-7", agents, open_calls=policy)
+        assert resumed.open_calls == []
+        answers = told(resumed.go_on())[2][1]
+        assert answers["c-1"] == "A-17 is on its way"
+        assert ("Nobody knows" if policy == "close" else "paid by hand") in answers["c-2"]
+        assert place.executed == ["look_up", "refund"]
+        results = {
+            entry.payload["call_id"]: entry.payload["result"]
+            for entry in ledger.read(event_type="execution.tool_result")
+        }
+        assert results == answers
+        one_run(ledger)
