@@ -194,6 +194,8 @@ class JsonlStore:
             if made.rows:
                 self._commit(made, {}, positions)
             self._writer.finish_erasing(self._writer.sound())
+            # States of projections may have held them: the log of the index must not.
+            index.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return outcome[0]
 
     @interruptible
