@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
@@ -201,22 +202,23 @@ def test_percentiles_of_few_values_are_exact(values: list[int], percent: int) ->
     assert sketch.percentile(percent) == sorted(values)[rank - 1]
 
 
-@given(st.lists(NS, min_size=1, max_size=40), st.integers(1, 100), st.randoms(use_true_random=False))
+@given(st.integers(0, 10**9), st.integers(1, 15), st.integers(1, 100))
 @settings(max_examples=25)
 def test_percentiles_of_many_values_stay_within_the_stated_error_however_they_are_merged(
-    values: list[int], percent: int, random: Any
+    seed: int, digits: int, percent: int
 ) -> None:
-    many = [value + random.randrange(10**6) for value in values for _ in range(EXACT_VALUES_MAX)]
+    chance = random.Random(seed)
+    values = [chance.randrange(10 ** chance.randint(1, digits)) for _ in range(EXACT_VALUES_MAX * 2 + 1)]
     parts = [Sketch() for _ in range(3)]
     whole = Sketch()
-    for value in many[: EXACT_VALUES_MAX * 2 + 1]:
+    for value in values:
         whole.add(value)
-        random.choice(parts).add(value)
-    for part in random.sample(parts, 3):
-        if part is not parts[0]:
-            parts[0].merge(part)
-    assert parts[0] == whole
-    true = sorted(many[: EXACT_VALUES_MAX * 2 + 1])[-(-percent * whole.count // 100) - 1]
+        chance.choice(parts).add(value)
+    first, *others = chance.sample(parts, 3)
+    for part in others:
+        first.merge(part)
+    assert first == whole
+    true = sorted(values)[-(-percent * whole.count // 100) - 1]
     found = whole.percentile(percent)
     assert found is not None
     assert abs(found - true) <= true / 256
@@ -241,10 +243,10 @@ TYPES = {
 }
 
 
-@given(STEPS, STEPS, st.randoms(use_true_random=False))
+@given(STEPS, STEPS, st.integers(0, 10**9))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_any_interleaving_of_two_independent_runs_gives_the_same_metrics(
-    history: Any, first: Any, second: Any, random: Any
+    history: Any, first: Any, second: Any, seed: int
 ) -> None:
     def told(order: list[str]) -> bytes:
         history.entries.clear()
@@ -259,5 +261,5 @@ def test_any_interleaving_of_two_independent_runs_gives_the_same_metrics(
 
     order = ["one"] * len(first) + ["two"] * len(second)
     expected = told(order)
-    random.shuffle(order)
+    random.Random(seed).shuffle(order)
     assert told(order) == expected

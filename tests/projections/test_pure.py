@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from chatsnapshot.events.catalogue import TYPES
 from chatsnapshot.projections import criticalpath, views
+from chatsnapshot.projections.auditreading import audit_of
 from chatsnapshot.projections.base import Projection, copy_state, fold, get, names, register
+from chatsnapshot.projections.diff import diff_positions, diff_runs
+from chatsnapshot.projections.metricsreading import metrics_of
 from chatsnapshot.projections.render import render_markdown, render_text
 
 STANDARD = (
@@ -25,6 +28,7 @@ STANDARD = (
     "state",
     criticalpath.CriticalPathProjection.name,
 )
+PRICES = {"currency": "USD", "models": {"*": {"input": 1, "output": 2}}}
 CALLS = st.sampled_from(["a", "b", None, 7])
 NAMES = st.sampled_from(["f", "g", None, {"name": "h"}, ["odd"]])
 SHAPED = st.fixed_dictionaries(
@@ -123,6 +127,11 @@ def test_no_payload_under_any_type_makes_a_view_or_its_rendering_raise(history: 
             if name == "transcript":
                 render_text(found)
                 render_markdown(found)
+    msgspec.json.encode(metrics_of(history, prices=PRICES))
+    msgspec.json.encode(audit_of(history))
+    runs = list(history.sequences)
+    msgspec.json.encode(diff_runs(history, runs[0], runs[-1]))
+    msgspec.json.encode(diff_positions(history, runs[0], 3))
 
 
 @given(EVENTS, st.integers(0, 14))
@@ -154,8 +163,11 @@ def test_a_view_up_to_a_position_does_not_depend_on_what_follows(
     del history.entries[until:]
     assert msgspec.json.encode(views.list_runs(history)) == msgspec.json.encode(early)
     wanted = [name for name in STANDARD if name != "runs"]
+    measured, audited = metrics_of(history, prices=PRICES), audit_of(history)
     cut = {name: views.view(history, name, "x") for name in wanted if _has(history, "x")}
     history.entries.extend(full[until:])
+    assert metrics_of(history, prices=PRICES, until=until) == measured
+    assert audit_of(history, until=until) == audited
     for name, found in cut.items():
         assert msgspec.json.encode(views.view(history, name, "x", until=until)) == msgspec.json.encode(found)
 
