@@ -35,7 +35,8 @@ def spelled(option: click.Option) -> str:
     if option.is_flag:
         return names if names.startswith("`") else f"`{names}`"
     metavar = option.make_metavar(*MAKE_METAVAR).replace("|", "\\|")
-    return f"`{names} {metavar}`"
+    *short, last = option.opts
+    return ", ".join([*(f"`{name}`" for name in short), f"`{last} {metavar}`"])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -71,10 +71,10 @@ def command(
     redact: bool,
     as_json: bool,
 ) -> None:
-    """Write runs or events for other programs. Nothing in the ledger changes.
+    """Write runs or events for other programs: CSV, Parquet, traces …
 
     RUN is a run or correlation id; --all takes the whole ledger. FORMAT is jsonl, csv, parquet, mermaid, dot,
-    ocel, otlp, cloudevents or chat. What is left out is counted and said.
+    ocel, otlp, cloudevents or chat. What is left out is counted and said. Nothing in the ledger changes.
     """
     from chatsnapshot.exporters import export, exporter_of
 
