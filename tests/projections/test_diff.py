@@ -99,12 +99,16 @@ def test_bad_names_and_positions_are_refused(history: Any) -> None:
         diff_positions(history, "one", 5, 2)
 
 
-def test_a_long_difference_is_told_step_by_step(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_difference_is_told_by_what_is_nearby(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diffing, "ALIGNED_MAX", 1)
-    for n in range(4):
-        history.add("execution.message", {"role": "user", "content": f"a{n}"}, run="one")
-        history.add("execution.message", {"role": "user", "content": f"b{n}"}, run="two")
-    assert diff_runs(history, "one", "two").changed == 4
+    for n in range(100):
+        for run in ("one", "two"):
+            said = "other" if run == "two" and n == 40 else f"said {n}"
+            if not (run == "two" and n in (3, 4)) and not (run == "one" and n == 90):
+                history.add("execution.message", {"role": "user", "content": said}, run=run)
+    found = diff_runs(history, "one", "two")
+    assert (found.missing, found.added, found.changed, found.same) == (2, 1, 1, 96)
+    assert found.same_until == 3
 
 
 SAID = st.lists(

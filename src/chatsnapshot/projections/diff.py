@@ -19,11 +19,11 @@ from chatsnapshot.projections.stateshapes import States
 
 __all__ = ["ALIGNED_MAX", "diff_positions", "diff_runs"]
 
-ALIGNED_MAX = 2_000
-"""Where what differs (without the steps that agree at both ends) is longer than this, it is compared step by step."""
+ALIGNED_MAX = 1_000
+"""Where what differs (without the steps that agree at both ends) is longer than this, only steps nearby are compared."""
 
 LOOKED_AHEAD = 64
-"""So far ahead a step that takes the place of another is looked for."""
+"""So far ahead steps that agree, or that take the place of each other, are looked for."""
 
 
 def diff_runs(
@@ -118,15 +118,49 @@ def _changes(one: Sequence[Compared], other: Sequence[Compared]) -> Iterator[Cha
     head = _head(one, other)
     tail = min(_head(one[::-1], other[::-1]), min(len(one), len(other)) - head)
     left, right = one[head : len(one) - tail], other[head : len(other) - tail]
-    if len(left) > ALIGNED_MAX or len(right) > ALIGNED_MAX:
-        yield from _replaced(left, right)
-        return
+    blocks = _nearby if max(len(left), len(right)) > ALIGNED_MAX else _aligned
+    for start, end, other_start, other_end in blocks(left, right):
+        yield from _replaced(left[start:end], right[other_start:other_end])
+
+
+Blocks = Iterator[tuple[int, int, int, int]]
+"""Stretches of both sides that stand in the place of each other; between them the steps agree."""
+
+
+def _aligned(left: Sequence[Compared], right: Sequence[Compared]) -> Blocks:
+    """With as many steps that agree as there can be, about; its time grows with the square of the length."""
     matcher = SequenceMatcher(
         None, [step.digest for step in left], [step.digest for step in right], autojunk=False
     )
-    for tag, start, end, other_start, other_end in matcher.get_opcodes():
+    for tag, *block in matcher.get_opcodes():
         if tag != "equal":
-            yield from _replaced(left[start:end], right[other_start:other_end])
+            yield block[0], block[1], block[2], block[3]
+
+
+def _nearby(left: Sequence[Compared], right: Sequence[Compared]) -> Blocks:
+    """By the nearest steps that agree after each difference; in time that grows with the length."""
+    at, other = 0, 0
+    while at < len(left) or other < len(right):
+        if at < len(left) and other < len(right) and left[at].digest == right[other].digest:
+            at, other = at + 1, other + 1
+            continue
+        end, other_end = _meeting(left, right, at, other)
+        yield at, end, other, other_end
+        at, other = end, other_end
+
+
+def _meeting(left: Sequence[Compared], right: Sequence[Compared], at: int, other: int) -> tuple[int, int]:
+    """Where both sides agree again after a difference: the pair that leaves out the least; else the end of the window."""
+    end, other_end = min(at + LOOKED_AHEAD, len(left)), min(other + LOOKED_AHEAD, len(right))
+    ahead: dict[bytes, int] = {}
+    for place in range(other_end - 1, other - 1, -1):
+        ahead[right[place].digest] = place
+    found = [
+        (place - at + ahead[left[place].digest] - other, place, ahead[left[place].digest])
+        for place in range(at, end)
+        if left[place].digest in ahead
+    ]
+    return min(found)[1:] if found else (end, other_end)
 
 
 def _replaced(left: Sequence[Compared], right: Sequence[Compared]) -> Iterator[Change]:
