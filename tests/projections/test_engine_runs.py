@@ -226,13 +226,24 @@ def test_a_runner_killed_at_any_point_has_taken_each_entry_once(tmp_path: Path, 
 @given(st.lists(st.integers(1, 60), max_size=5), st.integers(0, 1_000))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_splitting_catch_up_anywhere_gives_the_digest_of_one_fold(cuts: list[int], seed: int) -> None:
-    recorded = varied(random.Random(seed), 60)
+    chance = random.Random(seed)
+    judged = [
+        {
+            "event_type": "execution.evaluation",
+            "correlation_id": f"run-{chance.randrange(3)}",
+            "payload": {"name": "good", "score": chance.choice([1, 1.5, "2"]), "run_id": "run-1"},
+        }
+        for _ in range(12)
+    ]
+    recorded = varied(chance, 48) + judged
+    chance.shuffle(recorded)
     with chatsnapshot.open("memory:", validation="off") as ledger:
         ledger.record_many(recorded)
         for cut in sorted(cuts):
             engine.run(ledger, until=cut)
         engine.run(ledger)
         for one in status(ledger):
+            assert one.position == 60
             assert one.digest == digest_at(ledger, one.name, 60), one.name
             assert one.keys == len(_slot(ledger, one.name).all_keys())
 

@@ -78,7 +78,7 @@ class Evaluation(msgspec.Struct, frozen=True):
 
     position: int
     name: str
-    score: float | None
+    score: int | float | None
     label: str | None
     evaluator: str | None
     kind: str | None
