@@ -189,6 +189,60 @@ def test_an_empty_ledger_gives_a_readable_file(
     assert expected.get(format, lambda: made == b"")()
 
 
+@pytest.mark.parametrize("suffix", ["db", "jsonl"])
+def test_a_file_of_the_ledger_itself_is_never_written_over(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"runs.{suffix}"
+    with chatsnapshot.open(path) as ledger:
+        ledger.record("execution.message", {"role": "assistant", "content": "hi"}, correlation_id="run-1")
+        (tmp_path / "other").hardlink_to(path)
+        for own in (path, tmp_path / "other", *tmp_path.glob(f"runs.{suffix}*")):
+            with pytest.raises(InvalidEvent, match=r"is a folder|belongs to the ledger"):
+                export(ledger, own, "csv", force=True)
+        assert export(ledger, tmp_path / f"runs.{suffix}.csv", "csv").written == 1
+        assert ledger.verify().ok
+
+
+def test_a_device_is_not_replaced_by_a_file(story: Any, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidEvent, match="no regular file"):
+        export(story, tmp_path / "pipe", "csv", force=True)
+
+
+def test_exported_envelopes_are_ingested_as_they_were(story: Any, exported: Callable[..., bytes]) -> None:
+    story.erase([2], reason="asked for")
+    made = exported(story, "jsonl", runs=["run-1"])
+    with chatsnapshot.open("memory:") as other:
+        report = other.ingest(io.BytesIO(made), redact=None)
+        assert (report.stored, report.bad_count) == (13, 0)
+        assert exported(other, "jsonl") == made
+
+
+def test_an_exporter_of_ones_own_takes_the_place_of_a_format(
+    story: Any, exported: Callable[..., bytes]
+) -> None:
+    class Types:
+        format = "types"
+        what = "event types"
+        unit = "events"
+        runs_only = False
+        one_run = False
+        text = True
+
+        def write(self, choice: Any, out: Any, tally: Any) -> None:
+            for entry in choice.entries():
+                out.write(entry.event_type.encode() + b"\n")
+
+    assert exported(story, Types(), origin="ui") == b"execution.message\n"
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "otlp", "chat", "ocel"])
+def test_a_run_that_began_after_the_moment_gives_nothing(
+    format: str, story: Any, exported: Callable[..., bytes]
+) -> None:
+    assert b"04:12" not in exported(story, format, runs=["child-1", "run-1"], until=5)
+    assert b"reader" not in exported(story, format, runs=["child-1"], until=5)
+
+
 def test_progress_ends_at_the_whole(story: Any) -> None:
     told: list[tuple[int, int]] = []
     export(story, io.BytesIO(), "csv", progress=lambda done, whole: told.append((done, whole)))

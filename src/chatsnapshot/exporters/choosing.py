@@ -15,8 +15,8 @@ from chatsnapshot.errors import InvalidEvent, NotFound
 from chatsnapshot.jsonvalue import Blob, blob_digests
 from chatsnapshot.projections.judged import Condition, parse
 from chatsnapshot.projections.latest import newest
-from chatsnapshot.projections.shapes import Run
-from chatsnapshot.projections.views import list_runs
+from chatsnapshot.projections.shapes import Run, Runs
+from chatsnapshot.projections.views import list_runs, view
 from chatsnapshot.redaction import Redacts
 
 if TYPE_CHECKING:
@@ -128,13 +128,31 @@ class Choice:
     def runs(self) -> Iterator[Run]:
         """The runs that were chosen, parents first; those for which every condition of evaluation holds."""
         self.judged_out = 0
-        for run in _every(list_runs(self, until=self.until)):
-            if self._scope is not None and run.correlation_id not in self._scope:
-                continue
+        for run in self._seen_runs():
             if all(condition.holds(run) for condition in self.conditions):
                 yield run
             else:
                 self.judged_out += 1
+
+    def _seen_runs(self) -> Iterator[Run]:
+        """The runs of what was named, before any condition."""
+        if self._scope is None or self.conditions:
+            # A run may be judged anywhere in the ledger.
+            for run in _every(list_runs(self, until=self.until)):
+                if self._scope is None or run.correlation_id in self._scope:
+                    yield run
+            return
+        known: set[tuple[str, str, str]] = set()
+        for name in self.named or ():
+            try:
+                found: Runs = view(self, "runs", name, until=self.until, children=self.children)
+            except NotFound:
+                continue  # it began after the moment of the export
+            for run in _every(found.runs):
+                key = run.correlation_id, run.kind, run.run_id
+                if key not in known:
+                    known.add(key)
+                    yield run
 
     def each(self, pieces: Sequence[Any]) -> Iterator[Any]:
         """The pieces one by one; says on the way how far it is."""

@@ -8,10 +8,10 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.errors import InvalidEvent
-from chatsnapshot.exporters.base import ExportReport, Sink, Tally
+from chatsnapshot.exporters.base import Exporter, ExportReport, Sink, Tally
 from chatsnapshot.exporters.choosing import Choice, check_filters
 from chatsnapshot.exporters.formats import exporter_of
-from chatsnapshot.exporters.placing import Counting, placed
+from chatsnapshot.exporters.placing import Counting, check_not_of_ledger, placed
 from chatsnapshot.redaction import redactor_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["export"]
 def export(
     ledger: Ledger,
     output: str | os.PathLike[str] | Sink,
-    format: str,
+    format: str | Exporter,
     *,
     runs: str | Sequence[str] | None = None,
     children: bool = True,
@@ -35,7 +35,7 @@ def export(
     progress: Callable[[int, int], None] | None = None,
     **filters: Any,
 ) -> ExportReport:
-    """Export ``runs`` (correlation ids; ``None``: the whole ledger) in ``format``, one of :data:`FORMATS`.
+    """Export ``runs`` (correlation ids; ``None``: the whole ledger) in ``format``: one of :data:`FORMATS`, or your own.
 
     ``output`` is a path, or an object with ``write(bytes)``. A path gets its file whole, or none: an older file is
     refused without ``force``. ``children`` takes child runs in; ``until`` is a position or a recorded time, inclusive;
@@ -47,12 +47,15 @@ def export(
     Raises :class:`NotFound` for an unknown format or run, :class:`InvalidEvent` for options that do not go together,
     :class:`MissingExtra`, ``OSError``.
     """
-    exporter = exporter_of(format, entries=entries)
+    exporter = exporter_of(format, entries=entries) if isinstance(format, str) else format
     named = [runs] if isinstance(runs, str) else runs
     if exporter.runs_only:
-        check_filters(filters, format)
+        check_filters(filters, exporter.format)
     if exporter.one_run and (named is None or len(named) != 1):
-        raise InvalidEvent(f"{format} draws one run with its children; name one run")
+        raise InvalidEvent(f"{exporter.format} draws one run with its children; name one run")
+    path = os.fspath(output) if isinstance(output, (str, os.PathLike)) else None
+    if path is not None:
+        check_not_of_ledger(path, ledger.url)
     choice = Choice(
         ledger,
         runs=named,
@@ -63,13 +66,12 @@ def export(
         redactor=redactor_of(redact, "withhold"),
         progress=progress,
     )
-    path = os.fspath(output) if isinstance(output, (str, os.PathLike)) else None
     tally = Tally()
     with nullcontext(output) if path is None else placed(path, force=force) as sink:
         counting = Counting(sink)  # type: ignore[arg-type]
         exporter.write(choice, counting, tally)
     return ExportReport(
-        format=format,
+        format=exporter.format,
         unit=exporter.unit,
         path=path,
         bytes=counting.bytes,

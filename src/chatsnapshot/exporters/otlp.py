@@ -52,11 +52,10 @@ class Otlp:
 
 def _roots(choice: Choice) -> Iterator[str]:
     """The correlations that traces begin with, parents before children."""
-    if choice.named is not None:
-        kept = frozenset(choice.correlations or ())
-        yield from (name for name in dict.fromkeys(choice.named) if name in kept)
-        return
-    yield from dict.fromkeys(run.correlation_id for run in choice.runs())
+    found = dict.fromkeys(run.correlation_id for run in choice.runs())
+    yield from (
+        found if choice.named is None else (name for name in dict.fromkeys(choice.named) if name in found)
+    )
 
 
 def _document(choice: Choice, root: str, spans: list[dict[str, object]]) -> dict[str, object]:

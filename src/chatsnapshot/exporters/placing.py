@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +12,13 @@ from typing import IO
 
 from chatsnapshot.errors import InvalidEvent
 from chatsnapshot.exporters.base import Sink
+from chatsnapshot.stores.open import locate
 from chatsnapshot.stores.placing import exists, place_new
 
-__all__ = ["Counting", "placed"]
+__all__ = ["Counting", "check_not_of_ledger", "placed"]
+
+_BESIDE = re.compile(r"(-wal|-shm|-journal|\.(lock|index|states|blobs|torn|doubt|\d+)\b.*)?", re.DOTALL)
+"""What follows the name of a ledger in the names of its own files."""
 
 
 class Counting:
@@ -43,6 +48,18 @@ class Counting:
         """The owner of the stream closes it."""
 
 
+def check_not_of_ledger(path: str, url: str) -> None:
+    """Refuse to write over a file of the ledger at ``url``."""
+    ledger = locate(url)
+    if ledger.kind == "memory":
+        return
+    path, own = os.path.realpath(path), os.path.realpath(ledger.path)
+    if (path.startswith(own) and _BESIDE.fullmatch(path[len(own) :])) or (
+        os.path.exists(path) and os.path.samefile(path, own)
+    ):
+        raise InvalidEvent(f"{path} belongs to the ledger that is exported; name another file")
+
+
 @contextmanager
 def placed(path: str, *, force: bool) -> Iterator[IO[bytes]]:
     """A file that gets the name ``path`` when the block ends well, and is removed when it does not.
@@ -57,6 +74,8 @@ def placed(path: str, *, force: bool) -> Iterator[IO[bytes]]:
         raise InvalidEvent(f"{path} is a folder; name a file in it")
     if not os.path.isdir(folder):
         raise InvalidEvent(f"the folder {folder} does not exist; create it first")
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise InvalidEvent(f"{path} is no regular file; export to standard output for that")
     if os.path.lexists(path) and not force:
         raise exists(path)
     mode = os.stat(path).st_mode & 0o777 if os.path.lexists(path) else 0o600

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=True),
-    help="Write to a file, which appears whole or not at all; by default to standard output.",
+    help="Write to a file, which appears whole or not at all; by default (and for -) to standard output.",
 )
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @click.option("--entries", is_flag=True, help="jsonl: whole entries with proofs and blobs.")
@@ -79,6 +79,7 @@ def command(
     from chatsnapshot.exporters import export, exporter_of
 
     exporter = exporter_of(form, entries=entries)
+    output = None if output == "-" else output
     if bool(runs) == everything:
         raise click.UsageError("Name runs, or give --all for the whole ledger.")
     if as_json and output is None:
