@@ -81,6 +81,13 @@ def test_a_result_that_was_erased_has_an_unknown_outcome(history: Any) -> None:
     assert (line.outcome, line.positions) == ("unknown", (1, 2))
 
 
+def test_what_attributes_say_of_a_call_stands_where_its_result_says_nothing_of_its_own(history: Any) -> None:
+    for name, result in (("held", {"result": 1}), ("broken", {"error": "no answer"})):
+        add(history, "execution.tool_call", {"name": name, "call_id": name}, {"outcome": "refused"})
+        add(history, "execution.tool_result", {"call_id": name, **result})
+    assert [line.outcome for line in view(history, "audit", "run-1").lines] == ["refused", "failed"]
+
+
 def test_authority_comes_down_to_child_runs(history: Any) -> None:
     add(history, "execution.run_started", {"name": "case"}, {"principal": "odile"})
     call = add(history, "execution.tool_call", {"name": "ask"})

@@ -75,6 +75,17 @@ def test_the_path_goes_down_into_child_runs(history: Any) -> None:
     assert [one.depth for one in found.spans] == [0, 1, 2, 3]
 
 
+def test_a_child_run_that_outlives_the_call_that_began_it_is_followed_by_itself(history: Any) -> None:
+    history.add("execution.run_started", {}, at=0)
+    call = history.add("execution.tool_call", {"name": "begin", "call_id": "a"}, at=1)
+    history.add("execution.run_started", {"name": "part"}, run="child", cause=call, at=2)
+    history.add("execution.tool_result", {"call_id": "a"}, at=3)
+    history.add("execution.run_completed", {}, run="child", at=8)
+    history.add("execution.run_completed", {}, at=9)
+    found = path(history)
+    assert told(found) == [("run", 0, 2, True), ("run", 2, 8, False), ("run", 8, 9, True)]
+
+
 def test_waiting_for_a_person_is_no_idle_time(history: Any) -> None:
     history.add("execution.run_started", {}, at=0)
     history.add("execution.human_input_requested", {"question_id": "q"}, at=0)

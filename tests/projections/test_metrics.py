@@ -71,6 +71,20 @@ def test_a_call_with_a_gap_has_an_unknown_cost_and_not_0(history: Any, payload: 
     assert [cost.amount for cost in found.cost] == ["0.003965"]
 
 
+@pytest.mark.parametrize("count", [-1, 10**11, 1.5, True, "many"])
+@pytest.mark.parametrize("kind", ["input_tokens", "output_tokens", "cache_read", "reasoning"])
+def test_a_count_of_tokens_that_cannot_be_is_not_added(history: Any, kind: str, count: Any) -> None:
+    model(history, {**USAGE, kind: count})
+    tokens = view(history, "metrics", "run-1").total.model.tokens
+    assert (tokens.input, tokens.output, tokens.cache_read, tokens.reasoning) == (
+        0 if kind == "input_tokens" else 1250,
+        0 if kind == "output_tokens" else 84,
+        0,
+        0,
+    )
+    assert tokens.unknown_calls == (kind in ("input_tokens", "output_tokens"))
+
+
 def test_an_erased_call_is_counted_with_everything_about_it_unknown(history: Any) -> None:
     model(history, erased=True)
     found = metrics_of(history, "run-1", prices=PRICES)

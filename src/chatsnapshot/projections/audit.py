@@ -157,9 +157,8 @@ def _join(state: AuditState, start: int, end: int) -> None:
     kept = min(start, end)
     outcome = ended.outcome
     if begun.outcome not in (None, "open") and outcome in (None, "ok", "unknown", "answered"):
-        outcome = (
-            begun.outcome
-        )  # what attributes say of the start stands where the end says nothing of its own
+        # What attributes say of the start stands where the end says nothing of its own.
+        outcome = begun.outcome
     merged = msgspec.structs.replace(
         begun,
         position=min(begun.position, ended.position),

@@ -91,7 +91,7 @@ def _span(item: TimelineItem, items: Mapping[int, TimelineItem], last: int) -> K
 
 
 def _nest(spans: Mapping[int, Known], items: Mapping[int, TimelineItem]) -> None:
-    """A span is held by the one that led to it and still goes on, else by its correlation's last open run."""
+    """A span is held by the one that led to it and outlasts it, else by a run of its correlation or of its cause's."""
     holders: dict[str, list[Known]] = {}
     tasks: dict[int, Known] = {}
     for span in spans.values():
@@ -105,13 +105,22 @@ def _nest(spans: Mapping[int, Known], items: Mapping[int, TimelineItem]) -> None
             if task is not None and task.start <= span.start and span.end <= task.end:
                 span.parent = task.item.position
         if span.parent is None:
-            around = [one for one in holders.get(span.item.correlation_id, ()) if one.end >= span.start]
-            span.parent = around[-1].item.position if around else None
+            span.parent = _around(span, holders.get(span.item.correlation_id, ()), span.start)
+        cause = items.get(span.after or 0)
+        if span.parent is None and cause is not None:
+            # It outlives what began it: the run above holds it.
+            span.parent = _around(span, holders.get(cause.correlation_id, ()), span.end)
         if span.parent is not None:
             span.depth = spans[span.parent].depth + 1
         if span.item.span in HOLDERS:
             holders.setdefault(span.item.correlation_id, []).append(span)
             holders[span.item.correlation_id] = holders[span.item.correlation_id][-8:]
+
+
+def _around(span: Known, holders: Sequence[Known], until: int) -> int | None:
+    """The last run of these that had begun when the span began and goes on until then."""
+    around = [one for one in holders if one.start <= span.start and one.end >= until]
+    return around[-1].item.position if around else None
 
 
 def _above(span: Known, spans: Mapping[int, Known], items: Mapping[int, TimelineItem]) -> int | None:
