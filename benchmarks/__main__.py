@@ -9,7 +9,18 @@ import tempfile
 
 import apsw
 
-MEASUREMENTS = ("append", "jsonl", "scan", "startup", "concurrent", "ag2", "growth", "redaction", "ingest")
+MEASUREMENTS = (
+    "append",
+    "jsonl",
+    "scan",
+    "startup",
+    "concurrent",
+    "ag2",
+    "growth",
+    "redaction",
+    "ingest",
+    "projections",
+)
 
 
 def main() -> None:

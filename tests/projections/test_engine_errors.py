@@ -245,6 +245,9 @@ def test_an_erasure_that_another_handle_made_is_noticed_by_the_next_run(url: str
             patch.setattr(engine, "forget", lambda ledger, positions: None)
             ledger.erase([2], reason="asked to")
         assert verify(ledger, "transcript").verdict == "outdated"
+        if url != "memory:":
+            with chatsnapshot.open(url, read_only=True) as reader:
+                assert "number 0" not in repr(reader.view("transcript", "run-1"))
         assert "number 0" not in repr(ledger.view("transcript", "run-1"))
         engine.run(ledger, ["transcript", "timeline"])
         assert verify(ledger, "transcript").verdict == verify(ledger, "timeline").verdict == "same"
