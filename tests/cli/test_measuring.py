@@ -158,6 +158,15 @@ def test_a_comparison_that_makes_no_sense_is_refused(
     assert said in done.stderr
 
 
+def test_a_run_without_times_has_no_bars_and_no_span_of_time(run: Any, path: Path) -> None:
+    with chatsnapshot.open(path) as ledger:
+        payload = {"native": {"time": "unknown"}}
+        ledger.record("execution.run_started", payload, correlation_id="run-1")
+    shown = run("timeline", "run-1", "--waterfall", "--ledger", str(path)).stdout
+    assert shown == "nothing to draw: the times of 1 span are unknown\n"
+    assert "times are unknown" in run("metrics", "--ledger", str(path)).stdout
+
+
 def test_the_waterfall_draws_the_critical_path_within_the_width(run: Any, busy: Path) -> None:
     done = run("timeline", "run-1", "--waterfall", "--ledger", str(busy), env={"COLUMNS": "80"})
     assert done.exit_code == 0

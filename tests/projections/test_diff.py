@@ -141,3 +141,13 @@ def test_the_counts_add_up_and_a_comparison_turned_round_is_its_mirror(
     msgspec.json.encode(found)
     assert diff_runs(history, "one", "one").changes == ()
     assert (diff_runs(history, "two", "one").divergence is None) == (found.divergence is None)
+
+
+def test_what_is_said_otherwise_is_one_change_and_another_tool_is_two(history: Any) -> None:
+    for run, said, tool in (("one", "Hello", "tides"), ("two", "Good day", "maps")):
+        history.add("execution.run_started", {"name": said}, run=run)
+        history.add("execution.message", {"role": "user", "content": said}, run=run)
+        history.add("execution.tool_call", {"name": tool}, run=run)
+    started, message, *tools = diff_runs(history, "one", "two").changes
+    assert [field.path for field in (*started.fields, *message.fields)] == ["name", "text"]
+    assert [change.kind for change in tools] == ["missing", "added"]

@@ -23,7 +23,8 @@ def metric_summary(out: Terminal, found: Metrics) -> None:
     total = found.total
     runs = ", ".join(f"{number:,} {status}" for status, number in found.runs.items())
     shown = f"{count(sum(found.runs.values()), 'run')}: {runs}" if found.runs else "no runs"
-    out.line(dim(f"{moment(found.first_at)} to {moment(found.last_at)}"))
+    known = found.first_at is not None
+    out.line(dim(f"{moment(found.first_at)} to {moment(found.last_at)}" if known else "times are unknown"))
     _line(out, "runs", shown)
     _line(out, "events", f"{total.events:,}, of these {count(total.messages, 'message')}")
     for label, words in _told(total, found.priced):

@@ -22,6 +22,13 @@ GAPS = 10
 
 def waterfall(out: Terminal, path: CriticalPath, *, earlier: int = 0) -> None:
     """Write a bar for each span; ``earlier`` says how many spans stand before them."""
+    if not path.spans:
+        lost = count(path.unknown_spans, "span")
+        told = (
+            f"nothing to draw: the times of {lost} are unknown" if path.unknown_spans else "nothing took time"
+        )
+        out.line(dim(told))
+        return
     out.line(
         dim(f"times from {moment(path.started_at)}; "), cyan(_full(out)), dim(" is on the critical path")
     )

@@ -48,6 +48,16 @@ _IDS = frozenset(
         *("reasoning_tokens",),
     }
 )
+_TOLD_BY = {
+    "execution.tool_": "name",
+    "execution.message": "role",
+    "execution.state_change": "subject",
+    "system.state_transition": "subject",
+    "system.task_": "name",
+    "integration.": "name",
+}
+"""Steps of these types can be one that changed only where they share this."""
+
 _ID_ENDS = ("_id", "_ids", "_position")
 
 
@@ -102,9 +112,10 @@ def _compared(entry: LedgerEntry, depth: int) -> Compared:
     actor = who(entry, payload)
     facts = {"who": actor, "origin": entry.source.origin, **_facts(entry, payload)}
     data = msgspec.json.encode([entry.event_type, depth, facts], order="deterministic")
-    name = facts.get("name") or facts.get("model") or ""
+    told_by = next((key for start, key in _TOLD_BY.items() if entry.event_type.startswith(start)), None)
+    alike = "" if told_by is None else str(facts.get(told_by))
     told = Step(entry.position, entry.correlation_id, depth, entry.event_type, line(entry, payload))
-    return Compared(told, facts, hashlib.sha256(data).digest(), (entry.event_type, str(name)))
+    return Compared(told, facts, hashlib.sha256(data).digest(), (entry.event_type, alike))
 
 
 def _facts(entry: LedgerEntry, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,6 +126,8 @@ def _facts(entry: LedgerEntry, payload: Mapping[str, Any]) -> dict[str, Any]:
         return {"payload": _without_ids(readable(payload))}
     said = msgspec.to_builtins(read(payload))
     plain = _without_ids(said)
+    if isinstance(plain, list):
+        return plain[0] if len(plain) == 1 and isinstance(plain[0], dict) else {"messages": plain}
     return plain if isinstance(plain, dict) else {"said": plain}
 
 
