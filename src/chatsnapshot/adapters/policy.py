@@ -185,7 +185,11 @@ class SafeRecorder:
         if self._queued_behind(events):
             return
         # A store that hangs cannot be left, so another thread goes in.
-        attempt = self._writer.start(self.ledger.record_many, events)
+        try:
+            attempt = self._writer.start(self.ledger.record_many, events)
+        except Exception as error:
+            self._failed(events, error)
+            return
         failure = attempt.error if attempt.wait(self.wait_seconds_max) else self._too_long()
         if failure is not None:
             self._failed(events, failure)
