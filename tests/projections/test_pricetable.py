@@ -70,6 +70,12 @@ def test_the_price_that_says_most_exactly_what_it_is_for_wins() -> None:
     assert cost(table, "large-2", "acme") == ("EUR", 4)
 
 
+def test_brackets_in_a_pattern_mean_themselves() -> None:
+    table = read_prices({"currency": "USD", "models": {"large-*[1m]": {"input": 1, "output": 1}}})
+    assert cost(table, "large-2[1m]") == ("USD", 1)
+    assert cost(table, "large-21") is None
+
+
 def test_caches_and_reasoning_count_as_the_table_says() -> None:
     row = {"model": "m", "input": 10, "output": 20, "cache_read": 1, "reasoning": 5}
     counts = {"input": 10**6, "output": 10**6, "cache_read": 400_000, "reasoning": 500_000}
@@ -101,6 +107,10 @@ def test_caches_and_reasoning_count_as_the_table_says() -> None:
         ({"currency": "USD", "models": {"m": {"input": float("nan")}}}, "nan is no price"),
         ({"currency": "USD", "models": {"m": {"input": Decimal("1E-20")}}}, "more than 12 digits"),
         ({"currency": "USD", "models": {"m": {"input": Decimal("1E+99999")}}}, "more than 12 digits"),
+        (
+            {"currency": "USD", "models": {"m": {"input": 10**5000}}},
+            "a number of thousands of digits has more",
+        ),
         ({"currency": "USD", "models": {"m": {"inptu": 1}}}, "did you mean 'input'"),
         ({"currency": "USD", "models": {"m": {"input": 1, "valid_from": "2026-02-30"}}}, "is no day"),
         ({"currency": "USD", "models": {"m": {"input": 1, "cache_in_input": 1}}}, "neither true nor false"),

@@ -205,4 +205,7 @@ def _kind(said: Any) -> str:
 
 
 def _shown(said: Any) -> str:
-    return str(said) if isinstance(said, Decimal) else f"{said!r:.80}"
+    try:
+        return str(said) if isinstance(said, Decimal) else f"{said!r:.80}"
+    except ValueError:  # Python does not write whole numbers of more than 4,300 digits
+        return "a number of thousands of digits"

@@ -40,12 +40,12 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the price is one of this model."""
         if self.provider is not None and self.provider != provider:
             return False
-        return self.model == model or fnmatchcase(model, self.model)
+        return self.model == model or fnmatchcase(model, self.model.replace("[", "[[]"))
 
     @property
     def exactness(self) -> tuple[bool, bool, int]:
         """Larger for the price that says more exactly which model it is for."""
-        pattern = any(sign in self.model for sign in "*?[")
+        pattern = any(sign in self.model for sign in "*?")
         literal = sum(sign not in "*?" for sign in self.model)
         return self.provider is not None, not pattern, literal
 
