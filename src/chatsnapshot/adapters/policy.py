@@ -180,17 +180,15 @@ class SafeRecorder:
             self._failed(events, self._too_long())
 
     def record(self, *events: Event) -> None:
-        """As :meth:`arecord`, for plain code."""
+        """As :meth:`arecord`, for plain code; another thread goes in, for a store that hangs cannot be left."""
         events = self._with_redactor(events)
         if self._queued_behind(events):
             return
-        # A store that hangs cannot be left, so another thread goes in.
         try:
             attempt = self._writer.start(self.ledger.record_many, events)
+            failure = attempt.error if attempt.wait(self.wait_seconds_max) else self._too_long()
         except Exception as error:
-            self._failed(events, error)
-            return
-        failure = attempt.error if attempt.wait(self.wait_seconds_max) else self._too_long()
+            failure = error
         if failure is not None:
             self._failed(events, failure)
 
