@@ -52,7 +52,7 @@ def first(payload: Mapping[str, Any], *keys: str) -> Any:
 
 def ident(value: Any) -> str | None:
     """An id or a name as text: text, integers and tagged values that read as such; else, and when empty, ``None``."""
-    if isinstance(value, str):
+    if value is None or isinstance(value, str):
         return value or None
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -65,6 +65,8 @@ def ident(value: Any) -> str | None:
 
 def name_of(value: Any) -> str | None:
     """The name of someone or something: a text, or the ``name`` of an object."""
+    if value is None or isinstance(value, str):
+        return value or None
     if isinstance(value, Mapping) and "$type" not in value:
         return ident(first(value, "name", "agent_name", "id"))
     return ident(value)
@@ -123,7 +125,8 @@ def _bounded(value: Any, depth: int) -> Any:
 
 def placeholder(value: Any) -> str | None:
     """What to show for a value that is elsewhere or gone: ``[erased]``, ``<image/png, 1,024 bytes, sha256:…>``."""
-    if not isinstance(value, Mapping):
+    # Asking a text whether it is a mapping costs more than all else here.
+    if value is None or isinstance(value, str) or not isinstance(value, Mapping):
         return None
     if "$erased" in value:
         return "[erased]"
@@ -191,7 +194,7 @@ def merged(payload: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     out = dict(payload)
     for key in keys:
         inner = payload.get(key)
-        if isinstance(inner, Mapping) and placeholder(inner) is None:
+        if inner is not None and isinstance(inner, Mapping) and placeholder(inner) is None:
             out.update((name, value) for name, value in inner.items() if value is not None)
     return out
 

@@ -24,8 +24,9 @@ from chatsnapshot.events.fields import (
     text_of,
 )
 
-__all__ = ["Call", "Media", "Result", "Said", "looks_like_message", "read_messages"]
+__all__ = ["Call", "Media", "Result", "Said", "looks_like_message", "read_messages", "read_speaker"]
 
+_NAMES = ("name", "sender", "agent", "author", "speaker", "from")
 _CONTENT = ("parts", "content", "text", "value", "message", "output")
 _TEXT = frozenset({"text", "input_text", "output_text", "refusal"})
 _REASONING = frozenset({"reasoning", "thinking", "redacted_thinking"})
@@ -207,6 +208,16 @@ def looks_like_message(payload: Mapping[str, Any]) -> bool:
 
 def read_messages(payload: Mapping[str, Any]) -> tuple[Said, ...]:
     """The messages of a payload, one as a rule; a payload of no known shape becomes one message with its JSON."""
+    return tuple(map(_read, _apart(payload)))
+
+
+def read_speaker(payload: Mapping[str, Any]) -> str | None:
+    """The name that the first message of a payload gives."""
+    return name_of(first(_apart(payload)[0], *_NAMES))
+
+
+def _apart(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The payload of each message; at least one."""
     several = payload.get("messages")
     if (
         isinstance(several, list)
@@ -214,11 +225,11 @@ def read_messages(payload: Mapping[str, Any]) -> tuple[Said, ...]:
         and not any(key in payload for key in ("content", "parts", "text"))
     ):
         beside = {key: value for key, value in payload.items() if key in ("role", "name", "agent")}
-        return tuple(
-            _read({**beside, **item} if isinstance(item, Mapping) else {**beside, "content": item})
+        return [
+            {**beside, **item} if isinstance(item, Mapping) else {**beside, "content": item}
             for item in several
-        )
-    return (_read(merged(payload, "message")),)
+        ]
+    return [merged(payload, "message")]
 
 
 def _read(payload: Mapping[str, Any]) -> Said:
@@ -254,7 +265,7 @@ def _read(payload: Mapping[str, Any]) -> Said:
         text = text_of(payload) if payload else ""
     return Said(
         role=role,
-        name=name_of(first(payload, "name", "sender", "agent", "author", "speaker", "from")),
+        name=name_of(first(payload, *_NAMES)),
         to=name_of(first(payload, "recipient", "to")),
         text=text,
         reasoning="\n".join(filter(None, found.reasoning)) or None,

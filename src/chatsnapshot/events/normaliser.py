@@ -28,7 +28,7 @@ from chatsnapshot.events.fields import (
     text_of,
     whole,
 )
-from chatsnapshot.events.messages import Call, Result, looks_like_message, read_messages
+from chatsnapshot.events.messages import Call, Result, looks_like_message, read_speaker
 
 __all__ = [
     "Answer",
@@ -366,7 +366,7 @@ def actor_of(event_type: str, payload: Mapping[str, Any]) -> str | None:
         return None
     named = name_of(first(payload, "agent", "speaker"))
     if named is None and (event_type == "execution.message" or looks_like_message(payload)):
-        named = read_messages(payload)[0].name
+        named = read_speaker(payload)
     if named is None and event_type.startswith("ui."):
         named = name_of(payload.get("user"))
     return named

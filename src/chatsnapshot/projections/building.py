@@ -12,7 +12,7 @@ from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.projections.base import Projection
 from chatsnapshot.projections.digest import EMPTY, digest_bytes, digest_number, part
-from chatsnapshot.projections.replaying import ERASED, entries_of_key, erased_positions, touched
+from chatsnapshot.projections.replaying import ERASED, correlated, entries_of_key, erased_positions, touched
 from chatsnapshot.projections.storing import FACTS, KEY, PARKED, Held, Parked, Slot
 from chatsnapshot.stores.base import Checkpoint
 
@@ -56,6 +56,7 @@ class Build:
         self.slot = slot
         self.projection: Projection[Any] = slot.projection
         self.on_error = on_error
+        self.alone = correlated(self.projection)
         self.cache: dict[str, Held] = {}
         self.taken = 0
         self.reload()
@@ -97,7 +98,7 @@ class Build:
             self._fail(None, entry, error)
             key = None
         if key is not None and key not in self.parked:
-            held = self.dirty.get(key) or self._held(key)
+            held = self.dirty.get(key) or self._held(key, entry)
             try:
                 held.state = self.projection.apply(held.state, entry)
                 held.position, held.sequence = entry.position, entry.sequence
@@ -108,8 +109,10 @@ class Build:
             self._erase(entry)
         self.position, self.leaf = entry.position, entry.leaf
 
-    def _held(self, key: str) -> Held:
-        """The state of a key as it is stored."""
+    def _held(self, key: str, entry: LedgerEntry) -> Held:
+        """The state of a key as it is stored; in front of the first entry of a correlation there is none."""
+        if self.alone and entry.sequence == 1:
+            return Held(self.projection.initial())
         held = self.cache.pop(key, None) or self._load(key)
         return held if held is not None else Held(self.projection.initial())
 
