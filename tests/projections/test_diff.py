@@ -97,6 +97,16 @@ def test_bad_names_and_positions_are_refused(history: Any) -> None:
         diff_positions(history, "two", 1)
     with pytest.raises(InvalidEvent, match="position 2 is before 5"):
         diff_positions(history, "one", 5, 2)
+    with pytest.raises(InvalidEvent, match=r"time 2026-11-30.* is before 2026-12-01"):
+        diff_positions(history, "one", "2026-12-01T00:00:00.000000Z", "2026-11-30T00:00:00.000000Z")
+
+
+def test_times_are_taken_as_positions_are(history: Any) -> None:
+    story(history, "one")
+    at = [entry.recorded_at for entry in history.entries]
+    by_time, by_position = diff_positions(history, "one", at[1], at[4]), diff_positions(history, "one", 2, 5)
+    assert by_time.changes == by_position.changes
+    assert by_time.before_until == at[1]
 
 
 def test_a_long_difference_is_told_by_what_is_nearby(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:

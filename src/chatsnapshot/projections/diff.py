@@ -54,8 +54,9 @@ def diff_positions(
     ``after`` is the end of the ledger when it is left out. Raises :class:`~chatsnapshot.errors.InvalidEvent` where the
     second position is before the first, :class:`~chatsnapshot.errors.NotFound` for a correlation without entries.
     """
-    if isinstance(before, int) and isinstance(after, int) and after < before:
-        raise InvalidEvent(f"position {after} is before {before}; name the earlier one first")
+    if after is not None and type(after) is type(before) and after < before:
+        kind = "position" if isinstance(after, int) else "time"
+        raise InvalidEvent(f"{kind} {after} is before {before}; name the earlier one first")
     name = _name(correlation_id)
     other = _steps(ledger, name, after, children)
     known = _steps(ledger, name, before, children, may_be_empty=True)
