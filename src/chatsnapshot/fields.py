@@ -14,7 +14,15 @@ from chatsnapshot.integrity import canonical_json
 from chatsnapshot.limits import DEFAULTS, Limits
 from chatsnapshot.pending import Pending
 
-__all__ = ["Causelike", "attributes_text", "cause_key", "checked_text", "correlation_text", "source_text"]
+__all__ = [
+    "Causelike",
+    "attributes_text",
+    "cause_key",
+    "checked_text",
+    "correlation_text",
+    "sequence_expected",
+    "source_text",
+]
 
 Causelike = str | uuid.UUID | LedgerEntry | EventEnvelope | Pending
 
@@ -149,3 +157,12 @@ def _attribute_text(value: object) -> str:
     except Exception:
         text = f"<{type(value).__name__}>"
     return text.encode("utf-8", "replace").decode()
+
+
+def sequence_expected(expected: object) -> int | None:
+    """``expected_sequence`` as it may be: ``None``, or 0 and more."""
+    if expected is None:
+        return None
+    if isinstance(expected, bool) or not isinstance(expected, int) or expected < 0:
+        raise InvalidEvent(f"expected_sequence is 0 or more, not {expected!r}", path="expected_sequence")
+    return expected

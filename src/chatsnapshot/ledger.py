@@ -18,6 +18,7 @@ from chatsnapshot.calls import Call
 from chatsnapshot.clock import uuid_bytes, uuid_text
 from chatsnapshot.cursors import FeedState
 from chatsnapshot.envelope import EventEnvelope, LedgerEntry, Source
+from chatsnapshot.erasing import erase
 from chatsnapshot.errors import InvalidEvent, NotFound, ReadOnly
 from chatsnapshot.events.registry import schemas_of
 from chatsnapshot.events.validation import Validator
@@ -34,7 +35,6 @@ from chatsnapshot.reading import (
     Reading,
     Replay,
     blob_name,
-    erasable,
     make_query,
     off_loop,
     to_entries,
@@ -44,7 +44,6 @@ from chatsnapshot.redaction import redactor_of
 from chatsnapshot.run import Run, make_run
 from chatsnapshot.scope import Frame, Scope, current_frame, in_copied_context, new_frame
 from chatsnapshot.stores.base import Group, Row, Store
-from chatsnapshot.stores.draft import ledger_draft
 from chatsnapshot.stores.open import open_store
 from chatsnapshot.tail import Bell, Tail
 from chatsnapshot.verify import Report, verify
@@ -60,7 +59,6 @@ Recordable = EventEnvelope | Mapping[str, Any]
 _NO_IDS: list[bytes] = []
 
 _VIEWS = "chatsnapshot.projections.views"
-_ENGINE = "chatsnapshot.projections.engine"
 """Floor 5 computes views; the ledger only hands itself over, by name, when one is asked for."""
 _CONTEXT = "chatsnapshot.projections.context.making"
 _SEARCH = "chatsnapshot.projections.search.searching"
@@ -381,11 +379,7 @@ class Ledger:
         return make_run(self, correlation_id, name, run_id, resume, facts, options, source, cause)
 
     def _frame(
-        self,
-        correlation_id: object,
-        source: Source | Mapping[str, Any] | None,
-        cause: Causelike | None,
-        run_id: str | None,
+        self, correlation_id: object, source: Any, cause: Causelike | None, run_id: str | None
     ) -> Frame:
         return new_frame(
             self.scope_owner,
@@ -616,7 +610,7 @@ class Ledger:
         A new feed begins after position ``after``, or ``"now"``; a known one goes on from its cursor. ``filters`` are
         those of :meth:`tail`. It ends at the head of the loop's start, or follows until ``timeout`` seconds are quiet.
         """
-        """A projection's state for one key, as of now or of ``until``: ``runs``, ``timeline`` … or a class of your own."""
+        query = make_query(limits=self.limits, **filters)
         return Feed(self, name, query, batch, after, follow, timeout, auto_commit)
 
     def feeds(self) -> list[FeedState]:
@@ -640,7 +634,7 @@ class Ledger:
         return data
 
     def view(self, name: str | type, correlation_id: object = None, *, until: Moment | None = None) -> Any:
-        """A projection's state for one key, as of now or of ``until``: ``runs``, ``timeline`` … or a class of one's own."""
+        """A projection's state for one key, as of now or of ``until``: ``runs``, ``timeline`` … or your own class."""
         return importlib.import_module(_VIEWS).view(self, name, correlation_id, until=until)
 
     async def aview(
@@ -697,15 +691,7 @@ class Ledger:
         Events, their order and every proof stay. Raises :class:`NotFound` for a position that is not there,
         :class:`InvalidEvent` for one of the ledger's own records.
         """
-        self._check_writable()
-        wanted = erasable(self, positions)
-        importlib.import_module(_ENGINE).forget(self, wanted)
-        payload = {"positions": wanted, "reason": reason, **facts}
-        record = ledger_draft("ledger.payload_erased", payload, self._opening.entropy, self._opening.clock)
-        entry = self._entry(self._store.erase(wanted, record))
-        importlib.import_module(_SEARCH).forget(self, wanted)
-        self._bell.ring()
-        return entry
+        return erase(self, positions, reason, facts)
 
     # --- end ---
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import starmap
 from typing import TYPE_CHECKING
@@ -25,7 +25,6 @@ __all__ = [
     "Reading",
     "Replay",
     "blob_name",
-    "erasable",
     "make_query",
     "off_loop",
     "position_until",
@@ -137,22 +136,6 @@ def position_until(store: Store, until: Moment | None, head: int) -> int:
         else:
             high = middle - 1
     return low
-
-
-def erasable(ledger: Ledger, positions: int | Iterable[int]) -> list[int]:
-    """The positions in order; :class:`NotFound` for one that is not there, :class:`InvalidEvent` for own records."""
-    wanted = sorted({positions} if isinstance(positions, int) else set(positions))
-    head = ledger.head
-    if not wanted:
-        raise InvalidEvent("give the positions to erase", path="positions")
-    for position in wanted:
-        if isinstance(position, bool) or not isinstance(position, int) or not 1 <= position <= head:
-            raise NotFound(f"there is no position {position!r} in {ledger.url}; the last one is {head}")
-    for position in wanted:
-        found = next(ledger.read(after=position - 1, until=position))
-        if found.event_type.startswith("ledger."):
-            raise InvalidEvent(f"position {position} is a record of the ledger itself and stays")
-    return wanted
 
 
 def blob_name(reference: object) -> tuple[str, bytes]:

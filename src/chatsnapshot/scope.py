@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from chatsnapshot.envelope import LedgerEntry
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["Frame", "Scope", "current_frame", "in_context", "in_context_async", "in_copied_context"]
+__all__ = [
+    "Frame",
+    "Scope",
+    "current_frame",
+    "in_context",
+    "in_context_async",
+    "in_copied_context",
+    "new_frame",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +47,22 @@ def current_frame(owner: int) -> Frame | None:
     while frame is not None and frame.owner != owner:
         frame = frame.outer
     return frame
+
+
+def new_frame(
+    owner: int, correlation_id: str | None, source_json: str | None, cause: bytes | None, run_id: str | None
+) -> Frame:
+    """A frame of one ledger; what is ``None`` comes from the innermost one of here and now."""
+    outer = current_frame(owner)
+    if outer is None:
+        return Frame(owner, correlation_id, source_json, cause, run_id)
+    return Frame(
+        owner,
+        outer.correlation_id if correlation_id is None else correlation_id,
+        outer.source_json if source_json is None else source_json,
+        outer.cause if cause is None else cause,
+        outer.run_id if run_id is None else run_id,
+    )
 
 
 def _without(frame: Frame | None, mark: object) -> Frame | None:

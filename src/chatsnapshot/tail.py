@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["Bell", "Tail"]
+__all__ = ["Bell", "Tail", "Wakeup"]
 
 _SOON_SECONDS = 0.005
 _LATE_SECONDS = 0.05
@@ -62,7 +62,6 @@ class Tail:
         self._query = query
         self._timeout = timeout
         self._closed = False
-        self._wake = threading.Event()
         if after is not None and (isinstance(after, bool) or not isinstance(after, int)):
             raise InvalidEvent(f"after is a position, not {after!r:.80}", path="after")
         head = ledger._store.head().size
@@ -72,7 +71,6 @@ class Tail:
         """End the iteration, also one that waits in another thread or task."""
         self._closed = True
         self._ledger._bell.ring()
-        self._wake.set()
 
     def __enter__(self) -> Tail:
         return self
@@ -111,78 +109,111 @@ class Tail:
     _scanned = 0
 
     def __iter__(self) -> Iterator[LedgerEntry]:
-        wake = self._wake
-        ring = wake.set
-        self._ledger._bell.add(ring)
-        try:
-            quiet_since = time.monotonic()
-            pause = _SOON_SECONDS
+        with Wakeup(self._ledger, self._timeout) as wakeup:
             while not self._over():
-                wake.clear()
+                wakeup.clear()
                 found = self._fetch()
-                if found:
-                    for entry in found:
-                        if self._over():
-                            return
-                        self.position = entry.position
-                        yield entry
-                    quiet_since, pause = time.monotonic(), _SOON_SECONDS
+                for entry in found:
+                    if self._over():
+                        return
+                    self.position = entry.position
+                    yield entry
                 self.position = max(self.position, self._scanned)
                 if found:
-                    continue
-                left = self._left(quiet_since)
-                if left is not None and left <= 0:
+                    wakeup.restart()
+                elif not wakeup.wait():
                     return
-                wake.wait(pause if left is None else min(pause, left))
-                pause = min(pause * 1.5, _LATE_SECONDS)
-        finally:
-            self._ledger._bell.remove(ring)
 
     async def __aiter__(self) -> AsyncIterator[LedgerEntry]:
         import asyncio
 
-        loop = asyncio.get_running_loop()
-        wake = asyncio.Event()
-
-        def ring() -> None:
-            _set_from_any_thread(loop, wake)
-
-        self._ledger._bell.add(ring)
-        try:
-            quiet_since = time.monotonic()
-            pause = _SOON_SECONDS
+        with Wakeup(self._ledger, self._timeout, asyncio.get_running_loop()) as wakeup:
             while not self._over():
-                wake.clear()
+                wakeup.clear()
                 found = await asyncio.to_thread(self._fetch)
-                if found:
-                    for entry in found:
-                        if self._over():
-                            return
-                        self.position = entry.position
-                        yield entry
-                    quiet_since, pause = time.monotonic(), _SOON_SECONDS
+                for entry in found:
+                    if self._over():
+                        return
+                    self.position = entry.position
+                    yield entry
                 self.position = max(self.position, self._scanned)
                 if found:
-                    continue
-                left = self._left(quiet_since)
-                if left is not None and left <= 0:
+                    wakeup.restart()
+                elif not await wakeup.await_():
                     return
-                # Not wait_for: before Python 3.12 it can swallow a cancellation.
-                timer = loop.call_later(pause if left is None else min(pause, left), wake.set)
-                try:
-                    await wake.wait()
-                finally:
-                    timer.cancel()
-                pause = min(pause * 1.5, _LATE_SECONDS)
+
+
+class Wakeup:
+    """Waits for the next commit, in a thread or (with ``loop``) a task, until it was quiet for ``timeout`` seconds.
+
+    The bell wakes it at once; without it, it returns every 5 to 50 ms so that the caller looks at the head.
+    """
+
+    def __init__(
+        self, ledger: Ledger, timeout: float | None, loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        self._bell = ledger._bell
+        self._timeout = timeout
+        self._loop = loop
+        self._in_thread = threading.Event()
+        if loop is not None:
+            import asyncio
+
+            self._in_task = asyncio.Event()
+        self._listener = self._in_thread.set if loop is None else self._wake_task
+        self.restart()
+
+    def __enter__(self) -> Wakeup:
+        self._bell.add(self._listener)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bell.remove(self._listener)
+
+    def restart(self) -> None:
+        """Something came: quiet time begins anew."""
+        self._quiet_since = time.monotonic()
+        self._pause = _SOON_SECONDS
+
+    def clear(self) -> None:
+        """To be called before looking, so that a commit after the look wakes the wait."""
+        if self._loop is None:
+            self._in_thread.clear()
+        else:
+            self._in_task.clear()
+
+    def wait(self) -> bool:
+        """Wait in this thread; false when it was quiet for long enough."""
+        pause = self._next_pause()
+        if pause is None:
+            return False
+        self._in_thread.wait(pause)
+        return True
+
+    async def await_(self) -> bool:
+        """Wait in this task; false when it was quiet for long enough."""
+        pause = self._next_pause()
+        if pause is None or self._loop is None:
+            return False
+        # Not wait_for: before Python 3.12 it can swallow a cancellation.
+        timer = self._loop.call_later(pause, self._in_task.set)
+        try:
+            await self._in_task.wait()
         finally:
-            self._ledger._bell.remove(ring)
+            timer.cancel()
+        return True
 
-    def _left(self, quiet_since: float) -> float | None:
-        return None if self._timeout is None else self._timeout - (time.monotonic() - quiet_since)
+    def _next_pause(self) -> float | None:
+        pause = self._pause
+        self._pause = min(pause * 1.5, _LATE_SECONDS)
+        if self._timeout is None:
+            return pause
+        left = self._timeout - (time.monotonic() - self._quiet_since)
+        return min(pause, left) if left > 0 else None
 
-
-def _set_from_any_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
-    try:
-        loop.call_soon_threadsafe(event.set)
-    except RuntimeError:
-        pass  # the loop was closed
+    def _wake_task(self) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(self._in_task.set)
+        except RuntimeError:
+            pass  # the loop was closed
