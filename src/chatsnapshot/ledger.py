@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, overload
 
 import msgspec
 
-from chatsnapshot import calls, judging
+from chatsnapshot import calls, cursors, judging
 from chatsnapshot.calls import Call
 from chatsnapshot.clock import uuid_bytes, uuid_text
+from chatsnapshot.cursors import FeedState
 from chatsnapshot.envelope import EventEnvelope, LedgerEntry, Source
+from chatsnapshot.erasing import erase
 from chatsnapshot.errors import InvalidEvent, NotFound, ReadOnly
 from chatsnapshot.events.registry import schemas_of
 from chatsnapshot.events.validation import Validator
-from chatsnapshot.fields import Causelike, cause_key, correlation_text, source_text
+from chatsnapshot.feed import Feed
+from chatsnapshot.fields import Causelike, cause_key, correlation_text, sequence_expected, source_text
 from chatsnapshot.intake import Intake
 from chatsnapshot.limits import Limits
 from chatsnapshot.misfits import find_misfits
@@ -32,7 +35,6 @@ from chatsnapshot.reading import (
     Reading,
     Replay,
     blob_name,
-    erasable,
     make_query,
     off_loop,
     to_entries,
@@ -40,9 +42,8 @@ from chatsnapshot.reading import (
 from chatsnapshot.recorder import Recorder
 from chatsnapshot.redaction import redactor_of
 from chatsnapshot.run import Run, make_run
-from chatsnapshot.scope import Frame, Scope, current_frame, in_copied_context
+from chatsnapshot.scope import Frame, Scope, current_frame, in_copied_context, new_frame
 from chatsnapshot.stores.base import Group, Row, Store
-from chatsnapshot.stores.draft import ledger_draft
 from chatsnapshot.stores.open import open_store
 from chatsnapshot.tail import Bell, Tail
 from chatsnapshot.verify import Report, verify
@@ -58,7 +59,6 @@ Recordable = EventEnvelope | Mapping[str, Any]
 _NO_IDS: list[bytes] = []
 
 _VIEWS = "chatsnapshot.projections.views"
-_ENGINE = "chatsnapshot.projections.engine"
 """Floor 5 computes views; the ledger only hands itself over, by name, when one is asked for."""
 _CONTEXT = "chatsnapshot.projections.context.making"
 _SEARCH = "chatsnapshot.projections.search.searching"
@@ -306,13 +306,13 @@ class Ledger:
             draft = self._intake.redraft(event_type)
         else:
             draft = self._intake.draft(frame, None, _NO_IDS, event_type, payload, **options)
-        return Group([draft], None if expected_sequence is None else _sequence(expected_sequence))
+        return Group([draft], sequence_expected(expected_sequence))
 
     def _batch(self, events: Iterable[Recordable], expected_sequence: int | None) -> Group:
         self._check_writable()
         frame = current_frame(self.scope_owner)
         given = events if isinstance(events, (list, tuple)) else list(events)
-        return Group(self._intake.batch(frame, given), _sequence(expected_sequence))
+        return Group(self._intake.batch(frame, given), sequence_expected(expected_sequence))
 
     def _check_writable(self) -> None:
         if self._opening.read_only:
@@ -379,24 +379,14 @@ class Ledger:
         return make_run(self, correlation_id, name, run_id, resume, facts, options, source, cause)
 
     def _frame(
-        self,
-        correlation_id: object,
-        source: Source | Mapping[str, Any] | None,
-        cause: Causelike | None,
-        run_id: str | None,
+        self, correlation_id: object, source: Any, cause: Causelike | None, run_id: str | None
     ) -> Frame:
-        outer = current_frame(self.scope_owner)
-        return Frame(
+        return new_frame(
             self.scope_owner,
-            correlation_text(correlation_id, self.limits)
-            if correlation_id is not None
-            else (outer.correlation_id if outer else None),
-            source_text(source, self.limits)
-            if source is not None
-            else (outer.source_json if outer else None),
-            cause_key(cause) if cause is not None else (outer.cause if outer else None),
-            run_id if run_id is not None else (outer.run_id if outer else None),
-            None,
+            None if correlation_id is None else correlation_text(correlation_id, self.limits),
+            None if source is None else source_text(source, self.limits),
+            cause_key(cause),
+            run_id,
         )
 
     # --- plain Python, judgements, ends ---
@@ -604,6 +594,34 @@ class Ledger:
         """
         return Tail(self, make_query(limits=self.limits, **filters), after, timeout)
 
+    def feed(
+        self,
+        name: str,
+        *,
+        batch: int = 500,
+        after: int | Literal["now"] = 0,
+        follow: bool = False,
+        timeout: float | None = None,
+        auto_commit: bool = True,
+        **filters: Any,
+    ) -> Feed:
+        """What consumer ``name`` has not dealt with yet, in batches, at least once (``docs/feed.md``); see :class:`Feed`.
+
+        A new feed begins after position ``after``, or ``"now"``; a known one goes on from its cursor. ``filters`` are
+        those of :meth:`tail`. It ends at the head of the loop's start, or follows until ``timeout`` seconds are quiet.
+        """
+        query = make_query(limits=self.limits, **filters)
+        return Feed(self, name, query, batch, after, follow, timeout, auto_commit)
+
+    def feeds(self) -> list[FeedState]:
+        """Where every feed stands: position, lag, what is handed out."""
+        return cursors.states(self._store)
+
+    def drop_feed(self, name: str) -> None:
+        """Forget a feed and its cursor; raises :class:`NotFound`."""
+        self._check_writable()
+        cursors.drop(self._store, name)
+
     def blob(self, reference: str | Mapping[str, Any]) -> bytes:
         """The bytes of a blob, named by ``sha256:…`` or by the ``$blob`` object of a payload.
 
@@ -673,15 +691,7 @@ class Ledger:
         Events, their order and every proof stay. Raises :class:`NotFound` for a position that is not there,
         :class:`InvalidEvent` for one of the ledger's own records.
         """
-        self._check_writable()
-        wanted = erasable(self, positions)
-        importlib.import_module(_ENGINE).forget(self, wanted)
-        payload = {"positions": wanted, "reason": reason, **facts}
-        record = ledger_draft("ledger.payload_erased", payload, self._opening.entropy, self._opening.clock)
-        entry = self._entry(self._store.erase(wanted, record))
-        importlib.import_module(_SEARCH).forget(self, wanted)
-        self._bell.ring()
-        return entry
+        return erase(self, positions, reason, facts)
 
     # --- end ---
 
@@ -725,14 +735,6 @@ class Ledger:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._opening.pickled()
-
-
-def _sequence(expected: object) -> int | None:
-    if expected is None:
-        return None
-    if isinstance(expected, bool) or not isinstance(expected, int) or expected < 0:
-        raise InvalidEvent(f"expected_sequence is 0 or more, not {expected!r}", path="expected_sequence")
-    return expected
 
 
 def _after_fork_in_child() -> None:
