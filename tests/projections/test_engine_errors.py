@@ -172,6 +172,7 @@ def test_a_mended_projection_that_had_stopped_goes_on(ledger: Any) -> None:
 def test_the_class_may_choose_to_park(ledger: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Picky, "on_error", "park", raising=False)
     record_two_runs(ledger)
+    engine.run(ledger, [Picky])
     assert words(ledger, "run-2") == [f"number {number}" for number in range(10, 16)]
     (standing,) = [one for one in status(ledger) if one.name == "test_picky"]
     assert (standing.position, len(standing.parked)) == (12, 1)

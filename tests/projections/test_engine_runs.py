@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chatsnapshot
-from chatsnapshot.projections import engine, running
+from chatsnapshot.projections import base, engine, running
 from chatsnapshot.projections.base import get
 from chatsnapshot.projections.refolding import digest_at, verify
 from chatsnapshot.projections.standing import status
@@ -278,3 +278,28 @@ def test_states_that_do_not_fit_into_the_cache_are_loaded_again(
     engine.run(ledger, ["timeline", Projection])
     assert verify(ledger, "timeline").verdict == "same"
     assert positions(ledger) == list(range(1, 61))
+
+
+def test_an_installed_package_offers_projections_and_a_broken_one_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Offered(Projection):  # type: ignore[misc, valid-type]
+        name = "test_offered"
+
+    class Point:
+        def __init__(self, name: str, found: Any) -> None:
+            self.name, self.value, self.found = name, f"package:{name}", found
+
+        def load(self) -> Any:
+            if isinstance(self.found, Exception):
+                raise self.found
+            return self.found
+
+    points = [Point("broken", ImportError("no such module")), Point("offered", Offered)]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    monkeypatch.setattr(base, "_loaded", [])
+    with chatsnapshot.open("memory:") as ledger:
+        ledger.record_many(events(3))
+        assert ledger.view("test_offered", "by type execution.message").positions == [1, 2, 3]
+    assert "package:broken cannot be loaded: no such module" in caplog.text

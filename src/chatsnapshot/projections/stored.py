@@ -21,9 +21,14 @@ __all__ = ["Stored", "bring_up"]
 
 _log = logging.getLogger("chatsnapshot.projections")
 
+STORED_MIN = 100
+"""New entries from which on a view of one run stores them; up to a batch."""
+
 
 def bring_up(ledger: Any, projections: Iterable[Projection[Any]], *, whole: bool = False) -> None:
-    """Store what is new before a view is read, where that is cheap (at most one batch) or the whole is needed anyway.
+    """Store what is new before a view is read, where it is one small batch, or the whole is needed anyway.
+
+    Fewer entries are folded in memory: a long state is not written anew for each event.
 
     A read-only ledger, and one whose store refuses, is left as it is: what is new is then folded in memory.
     """
@@ -34,7 +39,7 @@ def bring_up(ledger: Any, projections: Iterable[Projection[Any]], *, whole: bool
         slot = find_slot(ledger._store, one)
         at = None if slot is None else slot.checkpoint()
         new = ledger.head - (0 if at is None else at.position)
-        if new and (whole or new <= BATCH_MIN):
+        if new and (whole or STORED_MIN <= new <= BATCH_MIN):
             behind.append(one)
     if behind:
         try:
