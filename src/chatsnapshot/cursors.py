@@ -11,7 +11,20 @@ import msgspec
 from chatsnapshot.errors import Corrupt, NotFound, StoreUnavailable
 from chatsnapshot.stores.base import LEAF, Checkpoint, Query, Store
 
-__all__ = ["Cursor", "FeedState", "Mark", "drop", "fault", "list_name", "load", "move", "new_mark", "states"]
+__all__ = [
+    "Cursor",
+    "FeedState",
+    "Mark",
+    "drop",
+    "fault",
+    "list_name",
+    "load",
+    "move",
+    "new_mark",
+    "shown",
+    "states",
+    "told",
+]
 
 DIRECTORY = "@feeds"
 """Under this name a store keeps the names of all feeds; no projection is called so."""
@@ -129,14 +142,16 @@ def states(store: Store) -> list[FeedState]:
     """Where every feed stands, by name."""
     found = []
     for name in _names(store):
-        cursor = load(store, name)
-        if cursor is None:
-            continue  # dropped in this moment
-        lag = max(store.head().size - cursor.position, 0)
-        claimed = cursor.mark.claimed or None
-        found.append(
-            FeedState(name, cursor.position, lag, claimed, shown(cursor.mark.filters), fault(store, cursor))
-        )
+        head = store.head().size
+        try:
+            cursor = load(store, name)
+        except Corrupt as error:
+            found.append(FeedState(name, 0, head, None, {}, str(error)))
+            continue
+        if cursor is not None:  # else it was dropped in this moment
+            lag, claimed = max(head - cursor.position, 0), cursor.mark.claimed or None
+            why = fault(store, cursor)
+            found.append(FeedState(name, cursor.position, lag, claimed, shown(cursor.mark.filters), why))
     return found
 
 
@@ -144,6 +159,18 @@ def shown(filters: Query) -> dict[str, Any]:
     """The filters that are set, as plain values."""
     plain: dict[str, Any] = msgspec.to_builtins(filters)
     return {key: value for key, value in plain.items() if value not in (None, [], ())}
+
+
+def told(filters: dict[str, Any]) -> str:
+    """The filters that are set, for people."""
+    if not filters:
+        return "no filters"
+    lists = {key: value if isinstance(value, (list, tuple)) else [value] for key, value in filters.items()}
+    return ", ".join(f"{key} {' '.join(map(_word, value))}" for key, value in lists.items())
+
+
+def _word(value: object) -> str:
+    return "=".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _stored(name: str) -> str:

@@ -212,10 +212,10 @@ class Feed:
                     position=cursor.position,
                 )
             if cursor.mark.filters != self._filters:
-                made = cursors.shown(cursor.mark.filters) or "no filters"
+                made, asked = map(cursors.told, map(cursors.shown, (cursor.mark.filters, self._filters)))
                 raise InvalidEvent(
-                    f"feed {self.name!r} was made with {made}, not {cursors.shown(self._filters) or 'none'}; "
-                    "use the same, another name, or drop the feed first",
+                    f"feed {self.name!r} was made with {made}, and is asked for with {asked}; "
+                    "ask with the same, use another name, or drop the feed first",
                     path="name",
                 )
             self._take(cursor)

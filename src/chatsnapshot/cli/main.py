@@ -36,6 +36,7 @@ SECTIONS = {
         "replay": (_HOME + "replay", "Play the events of a run again, in their order."),
         "export": (_HOME + "export", "Write runs or events for other programs: CSV, Parquet, traces …"),
         "tail": (_HOME + "tail", "Follow events as they are recorded."),
+        "feed": (_HOME + "feed", "Write what a named consumer has not had yet, each entry at least once."),
     },
     "Check": {
         "verify": (_HOME + "verify", "Check that nothing was changed, lost or reordered."),
