@@ -15,8 +15,8 @@ from chatsnapshot.errors import InvalidEvent, LedgerError, MissingExtra, NotFoun
 from chatsnapshot.exporters import FORMATS, export
 
 TEXT_FORMATS = [format for format in FORMATS if format != "parquet"]
-EVENT_FORMATS = ["jsonl", "csv", "ocel", "cloudevents"]
-RUN_FORMATS = ["mermaid", "dot", "otlp", "chat"]
+DIAGRAMS = ["mermaid", "dot", "graphml"]
+RUN_FORMATS = ["mermaid", "dot", "graphml", "otlp", "chat"]
 
 
 @pytest.mark.parametrize("format", TEXT_FORMATS)
@@ -93,7 +93,7 @@ def test_formats_of_whole_runs_refuse_filters_of_events(format: str, story: Any)
         export(story, io.BytesIO(), format, runs=["run-1"], event_type="execution.message")
 
 
-@pytest.mark.parametrize("format", ["mermaid", "dot"])
+@pytest.mark.parametrize("format", ["mermaid", "dot", "graphml"])
 def test_a_diagram_is_of_one_run(format: str, story: Any) -> None:
     for runs in (None, ["run-1", "child-1"]):
         with pytest.raises(InvalidEvent, match="one run"):
@@ -140,7 +140,7 @@ def test_redaction_takes_secrets_out_of_every_format_and_leaves_the_ledger(
     )
     tell("execution.tool_call", {"name": "push", "call_id": "c", "arguments": {"token": secret}})
     tell("execution.tool_result", {"call_id": "c", "result": secret})
-    assert secret.encode() in exported(ledger, format, runs=["run-1"]) or format in ("mermaid", "dot")
+    assert secret.encode() in exported(ledger, format, runs=["run-1"]) or format in DIAGRAMS
     assert secret.encode() not in exported(ledger, format, runs=["run-1"], redact="secrets")
     assert secret in next(ledger.read()).payload["content"]
 
@@ -178,7 +178,7 @@ def test_an_export_changes_no_byte_of_the_ledger(tmp_path: Path) -> None:
 def test_an_empty_ledger_gives_a_readable_file(
     format: str, ledger: Any, exported: Callable[..., bytes]
 ) -> None:
-    if format in ("mermaid", "dot"):
+    if format in DIAGRAMS:
         return
     made = exported(ledger, format)
     expected = {

@@ -10,6 +10,7 @@ from chatsnapshot.exporters.chat import Chat
 from chatsnapshot.exporters.cloudevents import CloudEvents
 from chatsnapshot.exporters.diagrams import Dot, Mermaid
 from chatsnapshot.exporters.entries import ProvenEntries
+from chatsnapshot.exporters.graphml import GraphMl
 from chatsnapshot.exporters.jsonl import Envelopes
 from chatsnapshot.exporters.ocel import Ocel
 from chatsnapshot.exporters.otlp import Otlp
@@ -24,6 +25,7 @@ _EXPORTERS: tuple[Exporter, ...] = (
     Parquet(),
     Mermaid(),
     Dot(),
+    GraphMl(),
     Ocel(),
     Otlp(),
     CloudEvents(),

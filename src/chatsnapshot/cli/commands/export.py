@@ -74,7 +74,7 @@ def command(
     """Write runs or events for other programs: CSV, Parquet, traces …
 
     RUN is a run or correlation id; --all takes the whole ledger. FORMAT is jsonl, csv, parquet, mermaid, dot,
-    ocel, otlp, cloudevents or chat. What is left out is counted and said. Nothing in the ledger changes.
+    graphml, ocel, otlp, cloudevents or chat. What is left out is counted and said. Nothing in the ledger changes.
     """
     from chatsnapshot.exporters import export, exporter_of
 
