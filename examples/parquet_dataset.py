@@ -5,6 +5,7 @@ To begin anew, delete the files in the folder; for a second data set, give its f
 Needs pyarrow: pip install 'chatsnapshot[parquet]'
 """
 
+import fcntl
 import os
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow
 from pyarrow import parquet
 
 import chatsnapshot
+from chatsnapshot.feed import Feed
 
 SCHEMA = pyarrow.schema(
     {
@@ -25,6 +27,12 @@ SCHEMA = pyarrow.schema(
         "payload": pyarrow.string(),
     }
 )
+
+
+def bounds(path: Path) -> tuple[int, int]:
+    """The positions that a file holds: after the first number, up to the second."""
+    after, last = map(int, path.stem.split("-"))
+    return after, last
 
 
 def row(entry: chatsnapshot.LedgerEntry) -> dict:
@@ -52,7 +60,7 @@ def put(path: Path, table: pyarrow.Table) -> None:
 def erase(folder: Path, positions: list[int]) -> None:
     """Take payloads that were erased in the ledger out of the files that hold them."""
     for path in folder.glob("*.parquet"):
-        after, last = map(int, path.stem.split("-"))
+        after, last = bounds(path)
         gone = {position for position in positions if after < position <= last}
         if gone:
             rows = parquet.read_table(path).to_pylist()
@@ -62,22 +70,40 @@ def erase(folder: Path, positions: list[int]) -> None:
             put(path, pyarrow.Table.from_pylist(rows, schema=SCHEMA))
 
 
+def agree(feed: Feed, folder: Path) -> None:
+    """Let files and cursor say the same: what is not committed is removed, what is missing comes again."""
+    for part in folder.glob("*.part"):
+        part.unlink()
+    end = 0
+    for path in sorted(folder.glob("*.parquet")):
+        after, last = bounds(path)
+        if after == end and last <= feed.position:
+            end = last
+        else:
+            path.unlink()
+    if end < feed.position:
+        feed.reset(end)
+
+
 def update(snapshot: chatsnapshot.Ledger, folder: Path, batch: int = 5_000) -> int:
     """Bring the data set up to the head; gives how many events were added."""
     folder.mkdir(parents=True, exist_ok=True)
     added = 0
-    feed = snapshot.feed("parquet", batch=batch)
-    if feed.position and not any(folder.glob("*.parquet")):
-        feed.reset(0)  # the data set is gone, or somewhere else: begin anew
-    for handed in feed:
-        # A batch that comes again has the same bounds, so it replaces its own file.
-        path = folder / f"{handed.after:012}-{handed.position:012}.parquet"
-        put(path, pyarrow.Table.from_pylist([row(entry) for entry in handed], schema=SCHEMA))
-        for entry in handed:
-            if entry.event_type == "ledger.payload_erased" and not entry.erased:
-                erase(folder, entry.payload["positions"])
-        handed.commit()
-        added += len(handed)
+    with open(folder / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"another process keeps {folder} up to date")
+        feed = snapshot.feed("parquet", batch=batch)
+        agree(feed, folder)
+        for handed in feed:
+            path = folder / f"{handed.after:012}-{handed.position:012}.parquet"
+            put(path, pyarrow.Table.from_pylist([row(entry) for entry in handed], schema=SCHEMA))
+            for entry in handed:
+                if entry.event_type == "ledger.payload_erased" and not entry.erased:
+                    erase(folder, entry.payload["positions"])
+            handed.commit()
+            added += len(handed)
     return added
 
 

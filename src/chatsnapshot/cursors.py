@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 from typing import Any
 
 import msgspec
@@ -77,7 +77,7 @@ class FeedState(msgspec.Struct, frozen=True):
 
 def new_mark(store: Store, filters: Query) -> Mark:
     """The mark of a cursor that begins, in an era of its own."""
-    return Mark(store.ledger_id, secrets.token_hex(8), filters)
+    return Mark(store.ledger_id, os.urandom(8).hex(), filters)
 
 
 def load(store: Store, name: str) -> Cursor | None:

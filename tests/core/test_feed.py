@@ -251,6 +251,18 @@ def test_a_cursor_of_another_history_is_refused_until_a_reset(
     assert ledger.feeds()[0].fault is None
 
 
+def test_a_feed_of_a_jsonl_file_that_was_replaced_begins_anew(
+    tmp_path: Path, opened: Callable[..., Ledger]
+) -> None:
+    for name in ("one", "other"):
+        ledger = opened(tmp_path / f"{name}.jsonl")
+        note(ledger, 3)
+        assert positions(ledger.feed("train")) == [1, 2, 3]
+        ledger.close()
+    (tmp_path / "other.jsonl").replace(tmp_path / "one.jsonl")
+    assert positions(opened(tmp_path / "one.jsonl").feed("train")) == [1, 2, 3]
+
+
 def test_a_damaged_cursor_is_told_and_can_be_dropped(ledger: Ledger) -> None:
     note(ledger, 1)
     feed = ledger.feed("train")
@@ -387,3 +399,26 @@ def test_tasks_use_a_feed_with_async_for(ledger: Ledger) -> None:
     seen = asyncio.run(asyncio.wait_for(main(), 30))
     assert seen == [(0, 2), (2, 4), (2, 4), (4, 5), (5, 6)]
     assert ledger.feed("train").position == 6
+
+
+def test_the_batch_of_a_cancelled_task_comes_again(ledger: Ledger) -> None:
+    note(ledger, 3)
+
+    async def main() -> None:
+        at_work = asyncio.Event()
+
+        async def consume() -> None:
+            async for batch in ledger.feed("train", batch=2, follow=True):
+                if batch.after == 2:
+                    at_work.set()
+                    await asyncio.Event().wait()
+
+        task = asyncio.ensure_future(consume())
+        await asyncio.wait_for(at_work.wait(), 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert ledger.feed("train").position == 2
+    assert bounds(ledger.feed("train")) == [(2, 3)]

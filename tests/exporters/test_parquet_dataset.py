@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import subprocess
@@ -85,12 +86,12 @@ def test_it_adds_what_is_new_and_begins_anew_where_the_files_are_gone(tmp_path: 
     assert update(ledger, folder) == 0
     note(ledger, 2)
     assert update(ledger, folder) == 2
-    assert [path.stem for path in sorted(folder.iterdir())] == [
+    assert [path.stem for path in sorted(folder.glob("*.parquet"))] == [
         "000000000000-000000000007",
         "000000000007-000000000009",
     ]
     assert json.loads(rows(folder)[9]["payload"]) == {"n": 1}
-    for path in folder.iterdir():
+    for path in folder.glob("*.parquet"):
         path.unlink()
     assert update(ledger, folder) == 9
 
@@ -104,6 +105,30 @@ def test_a_kill_anywhere_leaves_every_event_in_it_exactly_once(tmp_path: Path) -
         rows(folder)
     update(ledger, folder)
     assert sorted(rows(folder)) == list(range(1, 37))
+
+
+@pytest.mark.parametrize("position", [0, 3, 5, 7])
+def test_a_cursor_that_was_put_back_makes_the_files_anew_from_there(tmp_path: Path, position: int) -> None:
+    path, folder = tmp_path / "runs.db", tmp_path / "dataset"
+    for count in (5, 2):
+        note(path, count)
+        update(path, folder)
+    with chatsnapshot.open(path) as ledger:
+        ledger.feed("parquet").reset(position)
+    note(path, 2)
+    update(path, folder)
+    assert sorted(rows(folder)) == list(range(1, 10))
+
+
+def test_two_processes_do_not_keep_one_data_set(tmp_path: Path) -> None:
+    path, folder = tmp_path / "runs.db", tmp_path / "dataset"
+    note(path, 1)
+    folder.mkdir()
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(SystemExit, match="another process keeps"):
+            update(path, folder)
+    assert update(path, folder) == 1
 
 
 def test_an_erasure_in_the_ledger_is_carried_out_in_the_files(tmp_path: Path) -> None:
