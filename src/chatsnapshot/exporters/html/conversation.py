@@ -146,7 +146,7 @@ def _time(item: Item) -> list[str]:
 
 def _long(text: str, page: _Page) -> Html:
     """A text with its lines; of a long one the beginning, and the rest folded."""
-    if len(text) <= _SHOWN and text.count("\n") < _SHOWN_LINES:
+    if len(text) <= min(_SHOWN, page.chars_max) and text.count("\n") < _SHOWN_LINES:
         return element("div", said_lines(text, _SHOWN), class_="said")
     begin = short(text, 280)
     size = f" ({len(text):,} characters)"

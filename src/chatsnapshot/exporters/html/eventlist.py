@@ -12,14 +12,14 @@ from chatsnapshot.exporters.html.markup import Anchors, Html, element, joined, s
 from chatsnapshot.projections.shapes import TimelineItem
 from chatsnapshot.projections.words import duration_text
 
-__all__ = ["EVENTS_MAX", "event_list", "listed"]
+__all__ = ["EVENTS_MAX", "event_list", "failed_here", "listed"]
 
 EVENTS_MAX = 6_000
 """So many events are listed, half of them the first, half the last ones."""
-PAYLOAD_BUDGET = 1_500_000
+PAYLOAD_BUDGET = 900_000
 """Characters for all payloads together; each gets its share, at most ``_MOST``, and none when that is too little."""
 
-_LEAST, _MOST = 240, 20_000
+_LEAST, _MOST = 300, 20_000
 _FOLD = 100
 _OPEN_MAX = 150
 _BRIEF_FROM = 1_000
@@ -63,8 +63,13 @@ def event_list(facts: PageFacts, items: Sequence[TimelineItem], anchors: Anchors
     return joined([intro, *folds])
 
 
+def failed_here(item: TimelineItem) -> bool:
+    """Whether the failure stands at this event: that of a pair is told at its end alone."""
+    return item.failed and not (item.edge == "start" and item.partner is not None)
+
+
 def _span(items: Sequence[TimelineItem]) -> str:
-    failed = sum(item.failed for item in items)
+    failed = sum(map(failed_here, items))
     return f"Positions {items[0].position:,} to {items[-1].position:,}" + (
         f", {failed:,} failed" if failed else ""
     )
@@ -77,7 +82,7 @@ def _row(item: TimelineItem, entry: LedgerEntry | None, anchors: Anchors, room: 
         else element("time", item.at[11:23], datetime=item.at)
     )
     marks: list[str] = []
-    if item.failed:
+    if failed_here(item):
         marks += [element("strong", "failed", class_="bad"), " "]
     if item.open:
         marks += [element("strong", "open", class_="warn"), " "]

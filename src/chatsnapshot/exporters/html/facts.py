@@ -10,6 +10,7 @@ import msgspec
 
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.exporters.choosing import Choice
+from chatsnapshot.exporters.html.runtree import every_run
 from chatsnapshot.projections.criticalpath import critical_path
 from chatsnapshot.projections.graphshapes import Graph
 from chatsnapshot.projections.metricshapes import Metrics
@@ -102,13 +103,5 @@ def gather(
 
 
 def _chosen(runs: Runs, correlation_id: str, run_id: str | None) -> Run | None:
-    found = None
-    waiting = list(reversed(runs.runs))
-    while waiting:
-        run = waiting.pop()
-        if run.correlation_id == correlation_id:
-            if run.run_id == run_id:
-                return run
-            found = run
-        waiting.extend(reversed(run.children))
-    return found
+    mine = [run for run in every_run(runs.runs) if run.correlation_id == correlation_id]
+    return next((run for run in mine if run.run_id == run_id), mine[-1] if mine else None)

@@ -9,6 +9,7 @@ import msgspec
 
 from chatsnapshot.exporters.html.facts import PageFacts
 from chatsnapshot.exporters.html.markup import Anchors, Html, element, isolated, joined, void
+from chatsnapshot.exporters.html.runtree import every_run
 from chatsnapshot.projections.graphshapes import GraphNode
 
 __all__ = ["GROUPS_MAX", "groups_picture"]
@@ -71,12 +72,9 @@ def groups_picture(facts: PageFacts, failed: set[int], anchors: Anchors) -> Html
 
 def _names(facts: PageFacts) -> dict[str, str]:
     found: dict[str, str] = {}
-    waiting = list(facts.runs.runs)
-    while waiting:
-        run = waiting.pop()
+    for run in every_run(facts.runs.runs):
         if run.name:
             found.setdefault(run.correlation_id, run.name)
-        waiting.extend(run.children)
     return found
 
 
@@ -187,11 +185,11 @@ def _arrow(start: tuple[int, int], end: tuple[int, int], count: int) -> list[Htm
         y1, y2 = (start[1] + _HEIGHT, end[1]) if down else (start[1], end[1] + _HEIGHT)
         middle = (y1 + y2) // 2
         path = f"M{x1} {y1}C{x1} {middle} {x2} {middle} {x2} {y2}"
-        at = ((x1 + x2) // 2 + (-8 if down else 8), middle + 4)
-    anchor = "end" if down and start[1] != end[1] else "start" if start[1] != end[1] else "middle"
+        at = (x2 - 8, y2 - 10) if down else (x2 + 8, y2 + 16)
+    anchor = "middle" if start[1] == end[1] else "end" if down else "start"
     return [
         void("path", d=path, class_="edge", marker_end="url(#arrow)"),
-        element("text", f"{count:,}", x=at[0], y=at[1], text_anchor=anchor, class_="dim"),
+        element("text", f"{count:,}", x=at[0], y=at[1], text_anchor=anchor, class_="dim halo"),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from chatsnapshot.exporters.html.eventlist import failed_here
 from chatsnapshot.exporters.html.facts import PageFacts
 from chatsnapshot.exporters.html.graphgroups import groups_picture
 from chatsnapshot.exporters.html.markup import Anchors, Html, element, isolated, joined, void
@@ -23,7 +24,7 @@ _TOP = 8
 def graph_picture(facts: PageFacts, anchors: Anchors) -> Html:
     """The section's content."""
     graph = facts.graph
-    failed = {item.position for item in facts.timeline.items if item.failed}
+    failed = {item.position for item in facts.timeline.items if failed_here(item)}
     whole = len(graph.nodes) <= NODES_MAX
     picture = _events(graph, failed, anchors) if whole else groups_picture(facts, failed, anchors)
     return joined(
@@ -34,8 +35,8 @@ def graph_picture(facts: PageFacts, anchors: Anchors) -> Html:
 def _summary(graph: Graph) -> str:
     recorded = sum(edge.kind in ("cause", "link") for edge in graph.edges)
     derived = sum(edge.kind == "derived" for edge in graph.edges)
-    told = f"{_count(len(graph.nodes), 'event')}; {_count(recorded, 'recorded cause or link', 'recorded causes and links')}"
-    told += " between them"
+    known = _count(recorded, "recorded cause or link", "recorded causes and links")
+    told = f"{_count(len(graph.nodes), 'event')}; {known} between them"
     if derived:
         told += f", {derived:,} more told by shared ids"
     return told + "."

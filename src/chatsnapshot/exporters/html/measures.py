@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from chatsnapshot.exporters.html.facts import PageFacts
 from chatsnapshot.exporters.html.markup import Anchors, Html, element, joined, said, table
+from chatsnapshot.exporters.html.runtree import every_run
 from chatsnapshot.projections.metricshapes import Group, Latency, Metrics, ModelUse
 from chatsnapshot.projections.shapes import Evaluation, Run
 from chatsnapshot.projections.words import duration_text
@@ -158,12 +159,7 @@ def _key(group: Group) -> str:
 
 def judgements(facts: PageFacts) -> list[tuple[Run, Evaluation]]:
     """Every evaluation of these runs, in order of position."""
-    found: list[tuple[Run, Evaluation]] = []
-    waiting = list(facts.runs.runs)
-    while waiting:
-        run = waiting.pop()
-        found += [(run, one) for one in run.evaluations]
-        waiting.extend(run.children)
+    found = [(run, one) for run in every_run(facts.runs.runs) for one in run.evaluations]
     return sorted(found, key=lambda pair: pair[1].position)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -10,10 +11,13 @@ from chatsnapshot.exporters.html.markup import Anchors, Html, element, joined, s
 from chatsnapshot.projections.shapes import Run
 from chatsnapshot.projections.words import duration_text, status_text
 
-__all__ = ["RUNS_MAX", "badge", "run_tree"]
+__all__ = ["RUNS_MAX", "badge", "every_run", "run_tree"]
 
 RUNS_MAX = 200
 """So many runs are named; of the others the number is told."""
+
+FOLD_FROM = 15
+"""More runs than these below one are folded."""
 
 _DEPTH_MAX = 10
 _SIGNS = {"completed": "✓", "failed": "✗", "cancelled": "⊘", "paused": "‖", "unfinished": "…", "unknown": "?"}
@@ -22,15 +26,13 @@ _SIGNS = {"completed": "✓", "failed": "✗", "cancelled": "⊘", "paused": "�
 def badge(run: Run) -> Html:
     """The status in words, with a sign and a colour that repeat them."""
     words = status_text(run)
+    sign = _SIGNS.get(run.status, "?")
     if run.status == "failed":
         colour = "bad"
-    elif run.status == "completed" and words == "completed":
+    elif words == "completed":
         colour = "good"
-    elif (run.errors + run.errors_below).total:
-        colour = "bad"
     else:
-        colour = "warn"
-    sign = _SIGNS.get(run.status, "?")
+        colour, sign = "warn", "!" if run.status == "completed" else sign
     return element("span", Html(f'<span aria-hidden="true">{sign}</span> '), words, class_=f"badge {colour}")
 
 
@@ -38,10 +40,11 @@ def run_tree(runs: Sequence[Run], anchors: Anchors) -> Html:
     """Nested lists; below ten levels deeper runs stand at the tenth."""
     count = [0]
     tree = _list(runs, anchors, 0, count)
-    more = _size(runs) - min(count[0], RUNS_MAX)
-    if more <= 0:
+    total = sum(1 for _ in every_run(runs))
+    if total <= count[0]:
         return tree
-    return joined([tree, element("p", f"{more:,} more runs are not named here.", class_="dim small")])
+    note = f"{count[0]:,} of {total:,} runs are named, those that began first."
+    return joined([tree, element("p", note, class_="dim small")])
 
 
 def _list(runs: Sequence[Run], anchors: Anchors, depth: int, count: list[int]) -> Html:
@@ -59,22 +62,26 @@ def _list(runs: Sequence[Run], anchors: Anchors, depth: int, count: list[int]) -
             items[-1] = element("li", _line(run, anchors), deeper)
     if not items:
         return Html()
-    return element("ul", *items, class_=None if depth else "tree")
+    listed = element("ul", *items, class_=None if depth else "tree")
+    if len(runs) <= FOLD_FROM or not depth:
+        return listed
+    return element("details", element("summary", _counted(runs)), listed)
+
+
+def _counted(runs: Sequence[Run]) -> str:
+    """How many runs, and how many of each status: ``246 runs below: 218 completed, 28 completed with errors``."""
+    found: dict[str, int] = {}
+    for run in runs:
+        wrong = " with errors" if (run.errors + run.errors_below).total and run.status != "failed" else ""
+        found[run.status + wrong] = found.get(run.status + wrong, 0) + 1
+    return f"{len(runs):,} runs below: " + ", ".join(
+        f"{many:,} {words}" for words, many in sorted(found.items())
+    )
 
 
 def _flat(runs: Sequence[Run]) -> list[Run]:
     """All runs of a deep tree in one list, as far as they will be named."""
-    found: list[Run] = []
-    waiting = list(reversed(runs))
-    while waiting and len(found) < RUNS_MAX:
-        run = waiting.pop()
-        waiting.extend(reversed(run.children))
-        found.append(_childless(run))
-    return found
-
-
-def _childless(run: Run) -> Run:
-    return msgspec.structs.replace(run, children=())
+    return [msgspec.structs.replace(run, children=()) for run in islice(every_run(runs), RUNS_MAX)]
 
 
 def _line(run: Run, anchors: Anchors) -> Html:
@@ -104,10 +111,10 @@ def _line(run: Run, anchors: Anchors) -> Html:
     return joined(pieces)
 
 
-def _size(runs: Sequence[Run]) -> int:
-    waiting, size = list(runs), 0
+def every_run(runs: Sequence[Run]) -> Iterator[Run]:
+    """The runs and all below them, parents first."""
+    waiting = list(reversed(runs))
     while waiting:
         run = waiting.pop()
-        size += 1
-        waiting.extend(run.children)
-    return size
+        yield run
+        waiting.extend(reversed(run.children))

@@ -90,6 +90,7 @@ summary{cursor:pointer;overflow-wrap:anywhere}
 .talk>.user{border-color:var(--person)}.talk>.assistant{border-color:var(--task)}.talk>.tool{border-color:var(--tool)}
 .talk>.question{border-color:var(--person);border-left-style:dashed}.talk>.problem,.talk>.failed{border-color:var(--bad)}
 .talk>.quiet{color:var(--dim)}
+.talk>.child{display:flex;gap:.6rem}.child>details{flex:1;min-width:0;margin:0}
 .talk p{margin:0}.talk .who{font-weight:600}
 .scroll{overflow-x:auto}
 .picture{overflow:auto;max-height:46rem}
@@ -104,7 +105,8 @@ thead th{color:var(--dim);font-weight:600;white-space:nowrap}
 .events li{display:grid;grid-template-columns:4.2rem 6.6rem minmax(0,15rem) minmax(0,1fr);gap:0 .8rem;
  padding:.25rem .2rem;border-top:1px solid var(--line);scroll-margin-top:.5rem}
 .events li>*{overflow-wrap:anywhere}
-.events .more{grid-column:3/-1;color:var(--dim)}
+.events .more{grid-column:3/-1;color:var(--dim);display:flex;flex-wrap:wrap;gap:0 .6rem;align-items:baseline}
+.more details{margin:0}.more details[open]{flex-basis:100%}
 @media(min-width:64rem){
  main{display:grid;grid-template-columns:1fr 1fr;column-gap:1.2rem}main>section{grid-column:1/-1;min-width:0}
  #run{grid-column:1}#verification{grid-column:2}
@@ -129,12 +131,14 @@ svg a text{fill:var(--link)}svg a:hover text{text-decoration:underline}
 .stripe{stroke:var(--person);stroke-width:5}
 .bar.question{fill:url(#waiting);stroke:var(--person)}
 .tick{stroke:var(--line)}.cut{fill:var(--page)}.cutline{stroke:var(--dim);stroke-dasharray:2 3}
-.field{fill:var(--panel)}
+.waterfall{min-width:44rem}
+@media(max-width:50rem){.waterfall{min-width:20rem}.waterfall .took{display:none}
+ .waterfall .label{width:37%}.waterfall .bars{x:38%;width:61%}}
 .row{fill:transparent}a:hover .row{fill:var(--page)}
 .edge{fill:none;stroke:var(--run);stroke-width:1.5}.edge.derived{stroke-dasharray:5 3}
 .edge.link,.edge.fork{stroke-dasharray:1.5 3}
 .edge.late{stroke:var(--warn)}
-.head{fill:var(--run)}
+.head{fill:var(--run)}.halo{paint-order:stroke;stroke:var(--panel);stroke-width:4px}
 .node{fill:var(--panel);stroke:var(--task);stroke-width:2}
 .node.failed{stroke:var(--bad)}.node.erased{stroke-dasharray:2 2}.node.person{stroke:var(--person)}
 .lane{stroke:var(--line)}

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from chatsnapshot.exporters.html.facts import PageFacts
 from chatsnapshot.exporters.html.markup import Anchors, Html, element, joined, said
 from chatsnapshot.exporters.html.measures import cost_text, tokens_text
-from chatsnapshot.exporters.html.runtree import badge
+from chatsnapshot.exporters.html.runtree import badge, every_run
+from chatsnapshot.projections.shapes import Run
 from chatsnapshot.projections.words import duration_text, evaluation_text
 from chatsnapshot.report import Report
 
@@ -60,10 +61,10 @@ def _facts(facts: PageFacts, anchors: Anchors) -> Iterator[tuple[str, str]]:
             yield "Ended", joined(["no end recorded; last seen ", _moment(run.last_at)])
         else:
             yield "Ended", _moment(run.ended_at)
-        again = f" in {len(run.executions):,} executions" if len(run.executions) > 1 else ""
-        yield "Took", duration_text(run.duration_ns) + again
-        yield "Agents", said(", ".join(run.agents), 400) if run.agents else ""
-        others = [one for one in run.participants if one not in run.agents]
+        yield "Took", _took(facts, run)
+        agents = list(dict.fromkeys(name for one in every_run(facts.runs.runs) for name in one.agents))
+        yield "Agents", said(", ".join(agents), 400) if agents else ""
+        others = [one for one in run.participants if one not in agents]
         yield "Also in it", said(", ".join(others), 400) if others else ""
         yield "Runtimes", said(", ".join(run.runtimes), 200) if run.runtimes else ""
         yield "Tags", said(", ".join(run.tags), 400) if run.tags else ""
@@ -76,6 +77,18 @@ def _facts(facts: PageFacts, anchors: Anchors) -> Iterator[tuple[str, str]]:
     if run is not None and run.cause is not None:
         where = f"position {run.cause_position:,}" if run.cause_position else "not in this ledger"
         yield "Caused by", joined([element("code", said(run.cause)), f" ({where})"])
+
+
+def _took(facts: PageFacts, run: Run) -> str:
+    took = duration_text(run.duration_ns)
+    if len(run.executions) > 1:
+        took += f" in {len(run.executions):,} executions"
+    whole = facts.path.duration_ns
+    return (
+        took
+        if whole == run.duration_ns
+        else f"{took}; {duration_text(whole)} from the first event to the last"
+    )
 
 
 def _events(facts: PageFacts, anchors: Anchors) -> Html:

@@ -12,8 +12,9 @@ __all__ = ["waterfall"]
 
 ROW = 24
 TOP = 40
-LABELS = 40
-"""Hundredths of the width that labels take."""
+LABELS = 30
+BARS = 45
+"""Hundredths of the width: labels end before the first, durations before the second, where the bars begin."""
 
 _INDENT = 12
 _INDENTS_MAX = 8
@@ -46,10 +47,11 @@ def _picture(chosen: Rows, scale: Scale, anchors: Anchors) -> Html:
         "svg",
         *_axis(scale, height),
         *(_bar(row, n, scale) for n, row in enumerate(chosen.rows)),
-        x=f"{LABELS}%",
-        width=f"{100 - LABELS - 1}%",
+        x=f"{BARS}%",
+        width=f"{100 - BARS - 1}%",
         height=height,
         overflow="visible",
+        class_="bars",
     )
     picture = element(
         "svg",
@@ -67,7 +69,7 @@ def _picture(chosen: Rows, scale: Scale, anchors: Anchors) -> Html:
         aria_labelledby="waterfall-title waterfall-desc",
         width="100%",
         height=height,
-        style="min-width:34rem",
+        class_="waterfall",
     )
     return element(
         "div", picture, class_="picture", role="region", tabindex=0, aria_label="Waterfall, scrolls"
@@ -117,82 +119,65 @@ def _axis(scale: Scale, height: int) -> list[Html]:
 def _label(row: Row, number: int, anchors: Anchors) -> Html:
     y = TOP + number * ROW
     shift = min(row.depth, _INDENTS_MAX) * _INDENT
-    text = element("text", _name(row), x=shift + 2, y=y + 16, class_="bad" if row.failed else None)
-    # A picture inside the picture cuts long labels off before the bars begin.
-    frame = element("svg", text, width=f"{LABELS - 1}%", height=TOP + (number + 1) * ROW)
+    alone = "bad" if row.failed == row.count else None
+    text = element("text", _name(row), x=shift + 2, y=y + 16, class_=alone)
+    # A picture inside the picture cuts long labels off before the next column begins.
+    frame = element("svg", text, width=f"{LABELS - 1}%", height=TOP + (number + 1) * ROW, class_="label")
     whole = void("rect", x=0, y=y, width="100%", height=ROW, class_="row")
-    told = element("title", _told(row))
+    class_ = "bad" if row.failed or row.failed_inside else "warn" if row.open else "dim"
+    took = element(
+        "text", _brief(row), x=f"{BARS - 1}%", y=y + 16, text_anchor="end", class_=f"took {class_}"
+    )
+    parts = element("title", _told(row)), whole, frame, took
     href = anchors.href(row.position)
     if href is None:
-        return element("g", told, whole, frame)
-    return element("a", told, whole, frame, href=href, aria_label=_told(row))
+        return element("g", *parts)
+    return element("a", *parts, href=href)
 
 
 def _name(row: Row) -> str:
-    return isolated(row.label, 90) + (f" × {row.count:,}" if row.count > 1 else "")
+    many = f" × {row.count:,}" if row.count > 1 else ""
+    inside = f" (+{row.inside:,} inside)" if row.inside else ""
+    failed = "✗ " if row.failed or row.failed_inside else ""
+    return failed + isolated(row.label, 90) + many + inside
+
+
+def _brief(row: Row) -> str:
+    """How long, and what is wrong, in few words."""
+    words = duration_text(row.took_ns)
+    if row.open:
+        words += ", no answer" if row.kind == "question" else f", {_some(row.open, row.count)}open"
+    if row.failed or row.failed_inside:
+        words += f", {_some(row.failed + row.failed_inside, row.count)}failed"
+    return words
+
+
+def _some(number: int, count: int) -> str:
+    return "" if number == count == 1 else f"{number:,} "
 
 
 def _told(row: Row) -> str:
-    """A row in words."""
+    """A row in full; begins with what is shown of it."""
     start, end = row.pieces[0][0], row.pieces[-1][1]
+    why = ", waiting for a person" if row.kind == "question" else ""
     inside = f", {row.inside:,} more spans inside" if row.inside else ""
-    if row.failed_inside:
-        inside += f", {row.failed_inside:,} of them failed"
-    return f"{_name(row)}: {_took(row)}, from {offset_text(start)} to {offset_text(end)}{inside}"
-
-
-def _took(row: Row) -> str:
-    words = [duration_text(row.took_ns)]
-    if row.kind == "question":
-        words.append("no answer" if row.open else "waiting for a person")
-    elif row.open:
-        words.append(f"{row.open:,} open" if row.count > 1 else "open, no end recorded")
-    if row.failed:
-        words.append(f"{row.failed:,} failed" if row.count > 1 else "failed")
-    return ", ".join(words)
+    return f"{_name(row)} {_brief(row)}{why}, from {offset_text(start)} to {offset_text(end)}{inside}"
 
 
 def _bar(row: Row, number: int, scale: Scale) -> Html:
-    y = TOP + number * ROW
-    classes = " ".join(
-        ["bar", row.kind, *(["failed"] if row.failed else []), *(["open"] if row.open else [])]
+    y = TOP + number * ROW + 5
+    classes = f"bar {row.kind}" + (" open" if row.open else "")
+    return element(
+        "g",
+        *(_piece(scale, piece, y, classes) for piece in row.pieces),
+        *(_piece(scale, piece, y, f"bar {row.kind} failed") for piece in row.bad),
     )
-    found = []
-    for start, end in row.pieces:
-        left, right = scale.at(start), scale.at(end)
-        found.append(
-            void(
-                "rect",
-                x=f"{min(left, 99.7):.2f}%",
-                y=y + 5,
-                width=f"{max(right - left, 0.3):.2f}%",
-                height=14,
-                class_=classes,
-            )
-        )
-    left, right = scale.at(row.pieces[0][0]), scale.at(row.pieces[-1][1])
-    words = duration_text(row.took_ns)
-    if row.open:
-        words += " open" if row.kind != "question" else ", no answer"
-    if row.failed:
-        words += f", {row.failed:,} failed" if row.count > 1 else ", failed"
-    if row.inside:
-        words += f", +{row.inside:,} inside"
-    if row.failed_inside:
-        words += f", {row.failed_inside:,} of them failed"
-    class_ = "bad" if row.failed else "warn" if row.open else "dim"
-    if right < 76:
-        text = element("text", words, x=f"{right:.2f}%", dx=5, y=y + 16, class_=class_)
-    elif left > 30:
-        text = element("text", words, x=f"{left:.2f}%", dx=-5, y=y + 16, text_anchor="end", class_=class_)
-    elif row.kind in ("run", "workflow") or row.open:
-        text = element("text", words, x=f"{left:.2f}%", dx=8, y=y + 16, class_=class_)
-    else:
-        # A bar over nearly the whole width is full of colour: its words stand on a light field.
-        wide = 9 * len(words)
-        field = void("rect", x=f"{left:.2f}%", y=y + 5, width=wide, height=14, class_="field")
-        text = joined([field, element("text", words, x=f"{left:.2f}%", dx=8, y=y + 16, class_=class_)])
-    return element("g", *found, text)
+
+
+def _piece(scale: Scale, piece: tuple[int, int], y: int, classes: str) -> Html:
+    left, right = scale.at(piece[0]), scale.at(piece[1])
+    x, width = f"{min(left, 99.7):.2f}%", f"{max(right - left, 0.3):.2f}%"
+    return void("rect", x=x, y=y, width=width, height=14, class_=classes)
 
 
 def _key() -> Html:
@@ -203,7 +188,7 @@ def _key() -> Html:
         ("model", "model call"),
         ("question", "waiting for a person"),
         ("task open", "open: no end recorded"),
-        ("tool failed", "failed"),
+        ("tool failed", "✗ failed"),
     )
     return element(
         "ul",
@@ -235,5 +220,6 @@ def _left_out(chosen: Rows) -> list[Html]:
             f"{chosen.hidden:,} of {chosen.spans:,} spans have no row; what failed, is open or took longest has one"
         )
     if chosen.unknown:
-        told.append(f"{chosen.unknown:,} spans are left out: a time is unknown, or clocks disagree")
+        spans = "1 span has" if chosen.unknown == 1 else f"{chosen.unknown:,} spans have"
+        told.append(f"{spans} no bar: a time is unknown, or clocks disagree")
     return [element("p", "; ".join(told) + ".", class_="dim small")] if told else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -19,11 +19,15 @@ _LABEL_END = re.compile(r"[(:]")
 _STARTED = re.compile(r" started$")
 
 
-class Row(msgspec.Struct):
-    """A line of the waterfall: one span, or ``count`` spans of one kind below one holder.
+Below = Mapping[int | None, Sequence[Known]]
+"""The spans that each one holds, by its position; ``None``: those at the top."""
 
-    ``pieces`` are from and to in nanoseconds, ``took_ns`` the sum of their durations; ``inside`` counts spans below it
-    that have no row of their own, ``failed_inside`` those of them that failed.
+
+class Row(msgspec.Struct):
+    """A line of the waterfall: one span, or ``count`` spans of one kind and name.
+
+    ``pieces`` are from and to in nanoseconds, ``bad`` those of spans that failed, ``took_ns`` the sum of durations.
+    ``inside`` counts spans below it that have no row of their own, ``failed_inside`` those of them that failed.
     """
 
     position: int
@@ -31,6 +35,7 @@ class Row(msgspec.Struct):
     kind: str
     depth: int
     pieces: list[tuple[int, int]]
+    bad: list[tuple[int, int]]
     took_ns: int
     count: int = 1
     failed: int = 0
@@ -78,29 +83,25 @@ def choose_rows(timeline: Timeline, rows_max: int = ROWS_MAX) -> Rows:
     return Rows(rows, found.first, found.last, total, grouped, total - shown, found.unknown, found)
 
 
-def _tree(below: dict[int | None, list[Known]], *, group: bool) -> list[Row]:
+def _tree(below: Below, *, group: bool) -> list[Row]:
+    """A row for each span; with ``group`` for those of one kind and name below the same row, whatever they hold."""
     rows: list[Row] = []
-    waiting: list[tuple[list[Known], int]] = [
-        (one, 0) for one in reversed(_bundles(below.get(None, ()), below, group))
-    ]
+    waiting = [(one, 0) for one in reversed(_bundles(below.get(None, ()), group))]
     while waiting:
         bundle, depth = waiting.pop()
         rows.append(_row(bundle, depth))
-        if len(bundle) == 1:
-            held = below.get(bundle[0].item.position, ())
-            waiting += [(one, depth + 1) for one in reversed(_bundles(held, below, group))]
+        held = [inner for one in bundle for inner in below.get(one.item.position, ())]
+        waiting += [(one, depth + 1) for one in reversed(_bundles(held, group))]
     return rows
 
 
-def _bundles(spans: Sequence[Known], below: dict[int | None, list[Known]], group: bool) -> list[list[Known]]:
-    """Spans one by one; with ``group`` those of one kind and name that hold nothing go together."""
+def _bundles(spans: Sequence[Known], group: bool) -> list[list[Known]]:
+    """Spans one by one, or at least ``GROUP_MIN`` of one kind and name together."""
     if not group:
         return [[one] for one in spans]
-    alike: dict[tuple[str, str, bool], list[Known]] = {}
+    alike: dict[tuple[str, str], list[Known]] = {}
     for one in spans:
-        leaf = one.item.position not in below
-        key = (one.item.span or "", _label(one), leaf) if leaf else ("", str(one.item.position), leaf)
-        alike.setdefault(key, []).append(one)
+        alike.setdefault((one.item.span or "", _label(one)), []).append(one)
     found = [
         part
         for bundle in alike.values()
@@ -125,6 +126,7 @@ def _row(bundle: Sequence[Known], depth: int) -> Row:
         first.item.span or "",
         depth,
         _merged((one.start, one.end) for one in bundle),
+        _merged((one.start, one.end) for one in bundle if one.item.failed),
         sum(one.end - one.start for one in bundle),
         len(bundle),
         sum(one.item.failed for one in bundle),
