@@ -14,6 +14,7 @@ from typing import NamedTuple
 import chatsnapshot
 from chatsnapshot.demo.worker import DONE, HOLD
 from chatsnapshot.errors import LedgerError, MissingExtra
+from chatsnapshot.exporters.html import write_page
 
 __all__ = ["Played", "main", "run"]
 
@@ -72,6 +73,14 @@ def main(url: str | None = None, *, say: Say | None = None) -> int:
         shown = subprocess.run([sys.executable, "-m", "chatsnapshot", *command, "--ledger", place])
         if shown.returncode:
             return shown.returncode
+    page = _page_beside(place, played.case)
+    told = _shown_path(page)
+    tell("")
+    tell(f"$ chatsnapshot show {played.case} --html {told}{option}")
+    with chatsnapshot.open(place, read_only=True) as ledger:
+        # The page of an earlier demonstration on another ledger may stand there.
+        write_page(ledger, played.case, page, force=True)
+    tell(f"The whole case on one page: open {told} in a browser.")
     tell("")
     tools = _tools()
     again, own = (
@@ -82,6 +91,17 @@ def main(url: str | None = None, *, say: Say | None = None) -> int:
     tell(f"Next: {again:<{width}}   plays the case again")
     tell(f"      {own:<{width}}   records an agent of your own, with one line")
     return 0
+
+
+def _page_beside(url: str, case: str) -> Path:
+    """Where the page goes: beside a ledger that is a file, else into this folder."""
+    file = Path(url.partition("://")[2].partition("?")[0] if "://" in url else url)
+    return (file.parent if file.exists() else Path.cwd()) / f"{case}.html"
+
+
+def _shown_path(path: Path) -> str:
+    """The path as one would type it here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _tools() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -35,17 +35,46 @@ EFFECTS_MAX = 10
     help=f"Of a run: only the last N timeline entries and transcript items. [default: {LAST_DEFAULT}]",
 )
 @until_option
+@click.option(
+    "--html",
+    "page",
+    metavar="FILE",
+    type=click.Path(dir_okay=True),
+    help="Write the whole run as one HTML page, which appears whole or not at all.",
+)
+@click.option("--force", is_flag=True, help="With --html: replace the file if it is there.")
+@click.option("--redact", is_flag=True, help="With --html: take secrets out of the page.")
+@click.option(
+    "--prices",
+    metavar="FILE",
+    help="With --html: prices by model, as for metrics; without it costs are unknown.",
+)
 @json_option("one JSON object: the entry, or the run with its timeline and transcript")
 @ledger_option
-def command(what: str, last: int, until: Until, as_json: bool) -> None:
+def command(
+    what: str,
+    last: int,
+    until: Until,
+    page: str | None,
+    force: bool,
+    redact: bool,
+    prices: str | None,
+    as_json: bool,
+) -> None:
     """Show one run, or one event.
 
-    Of a run: its summary, the end of its timeline and of its transcript. Of an event: where it stands, what
-    led to it, what it led to, and its payload as stored. A run or correlation id that is also an event id
-    shows the event.
+    Of a run: its summary, the end of its timeline and of its transcript; with --html all of it, as a page for a
+    browser. Of an event: where it stands, what led to it, what it led to, and its payload as stored. A run or
+    correlation id that is also an event id shows the event.
     """
     out = Terminal.stdout()
+    if page is None and (force or redact or prices):
+        raise click.UsageError("--force, --redact and --prices are about a page; name it with --html.")
     with open_to_read() as ledger:
+        if page is not None:
+            options = {"redact": "secrets" if redact else None, "force": force, "prices": prices}
+            _write_page(out, ledger, what, page, until, as_json, options)
+            return
         entry = find_event(ledger, what)
         if entry is not None:
             out.json_line(entry_json(entry)) if as_json else _show_event(out, ledger, entry)
@@ -82,6 +111,27 @@ def _show_run(out: Terminal, ledger: Ledger, name: str, last: int, until: Until,
         out.line(dim(f"{count(left_out, 'earlier item')} left out"))
     shown = msgspec.structs.replace(transcript, items=transcript.items[left_out:])
     out.block(render_text(shown, width=out.width))
+
+
+def _write_page(
+    out: Terminal,
+    ledger: Ledger,
+    name: str,
+    page: str,
+    until: Until,
+    as_json: bool,
+    options: dict[str, Any],
+) -> None:
+    from chatsnapshot.exporters.html import write_page
+
+    correlation = correlation_of(ledger, name)
+    report = write_page(ledger, correlation, page, run_id=name, until=until, **options)
+    if as_json:
+        out.json_line(msgspec.json.encode(report))
+        return
+    out.line(f"{count(report.events, 'event')}, {size(report.bytes)}: {out.one_line(report.path)}")
+    if not report.verified:
+        out.line(red("the ledger is not sound; the page says where (see 'chatsnapshot verify')"))
 
 
 def _heading(out: Terminal, text: str) -> None:

@@ -14,6 +14,7 @@ from chatsnapshot.exporters.html.runtree import every_run
 from chatsnapshot.projections.criticalpath import critical_path
 from chatsnapshot.projections.graphshapes import Graph
 from chatsnapshot.projections.metricshapes import Metrics
+from chatsnapshot.projections.metricsreading import metrics_of
 from chatsnapshot.projections.pathshapes import CriticalPath
 from chatsnapshot.projections.shapes import Run, Runs, Timeline, Transcript
 from chatsnapshot.projections.views import view
@@ -74,11 +75,13 @@ def gather(
     until: Any = None,
     children: bool = True,
     redact: object = None,
+    prices: Any = None,
     verify: bool = True,
 ) -> PageFacts:
     """The facts of the correlation ``run``; ``run_id`` chooses one of several runs in it, else the last is told about.
 
-    Raises :class:`~chatsnapshot.errors.NotFound` for a correlation without entries.
+    Raises :class:`~chatsnapshot.errors.NotFound` for a correlation without entries,
+    :class:`~chatsnapshot.errors.InvalidEvent` for a price table that cannot be read.
     """
     name = unicodedata.normalize("NFC", run)
     redactor = redactor_of(redact, "withhold")
@@ -94,7 +97,7 @@ def gather(
         timeline=timeline,
         transcript=view(held, "transcript", name, children=children),
         graph=view(held, "graph", name, children=children),
-        metrics=view(held, "metrics", name, children=children),
+        metrics=metrics_of(held, name, children=children, prices=prices),
         path=critical_path(timeline),
         entries=held.entries,
         redacted=redactor is not None,

@@ -17,7 +17,7 @@ __all__ = ["GROUPS_MAX", "groups_picture"]
 GROUPS_MAX = 24
 """So many boxes are drawn at most."""
 
-_WIDTH, _HEIGHT = 230, 46
+_WIDTH, _HEIGHT = 250, 46
 _GAP_X, _GAP_Y = 22, 46
 _PER_ROW = 4
 
@@ -130,7 +130,7 @@ def _places(
         for n, key in enumerate(held):
             places[key] = 6 + n % _PER_ROW * (_WIDTH + _GAP_X), y + n // _PER_ROW * (_HEIGHT + _GAP_Y)
         y += -(-len(held) // _PER_ROW) * (_HEIGHT + _GAP_Y)
-    return places, y
+    return places, y - _GAP_Y + 6
 
 
 def _picture(groups: dict[Key, _Group], edges: dict[tuple[Key, Key], int], anchors: Anchors) -> Html:

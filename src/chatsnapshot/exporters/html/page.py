@@ -51,6 +51,7 @@ def write_page(
     until: Any = None,
     children: bool = True,
     redact: object = None,
+    prices: Any = None,
     verify: bool = True,
     force: bool = False,
 ) -> PageReport:
@@ -58,13 +59,23 @@ def write_page(
 
     ``run_id`` chooses one of several runs of the correlation for the top of the page. ``until`` is a position or a
     recorded time, inclusive. ``redact`` is what ``open(redact=...)`` takes and changes the page, not the ledger.
+    ``prices`` is what :func:`~chatsnapshot.projections.metricsreading.metrics_of` takes; without it costs are unknown.
     ``verify`` reads the whole ledger again and tells on the page what is proven. ``force`` replaces an older file.
 
     The same ledger and arguments give the same bytes. Raises :class:`~chatsnapshot.errors.NotFound` for a correlation
     without entries, :class:`~chatsnapshot.errors.LedgerError` for a name that is taken, ``OSError``.
     """
     place = os.fspath(path)
-    facts = gather(ledger, run, run_id=run_id, until=until, children=children, redact=redact, verify=verify)
+    facts = gather(
+        ledger,
+        run,
+        run_id=run_id,
+        until=until,
+        children=children,
+        redact=redact,
+        prices=prices,
+        verify=verify,
+    )
     page = render_page(facts)
     with placed(place, force=force) as file:
         file.write(page)

@@ -132,9 +132,9 @@ svg a text{fill:var(--link)}svg a:hover text{text-decoration:underline}
 .bar.question{fill:url(#waiting);stroke:var(--person)}
 .tick{stroke:var(--line)}.cut{fill:var(--page)}.cutline{stroke:var(--dim);stroke-dasharray:2 3}
 .waterfall{min-width:44rem}
-@media(max-width:50rem){.waterfall{min-width:20rem}.waterfall .took{display:none}
- .waterfall .label{width:37%}.waterfall .bars{x:38%;width:61%}}
-.row{fill:transparent}a:hover .row{fill:var(--page)}
+@media(max-width:50rem){.waterfall{min-width:20rem}.waterfall .took{display:none}}
+.field{fill:var(--panel)}
+.row{fill:transparent}
 .edge{fill:none;stroke:var(--run);stroke-width:1.5}.edge.derived{stroke-dasharray:5 3}
 .edge.link,.edge.fork{stroke-dasharray:1.5 3}
 .edge.late{stroke:var(--warn)}

@@ -17,7 +17,7 @@ BARS = 45
 """Hundredths of the width: labels end before the first, durations before the second, where the bars begin."""
 
 _INDENT = 12
-_INDENTS_MAX = 8
+_INDENTS_MAX = 7
 
 
 def waterfall(facts: PageFacts, anchors: Anchors) -> Html:
@@ -122,13 +122,15 @@ def _label(row: Row, number: int, anchors: Anchors) -> Html:
     alone = "bad" if row.failed == row.count else None
     text = element("text", _name(row), x=shift + 2, y=y + 16, class_=alone)
     # A picture inside the picture cuts long labels off before the next column begins.
-    frame = element("svg", text, width=f"{LABELS - 1}%", height=TOP + (number + 1) * ROW, class_="label")
+    frame = element("svg", text, width=f"{BARS - 1}%", height=TOP + (number + 1) * ROW)
+    # On a narrow page durations and the field behind them are not drawn, and labels have their room.
+    field = void("rect", x=f"{LABELS}%", y=y, width=f"{BARS - LABELS}%", height=ROW, class_="took field")
     whole = void("rect", x=0, y=y, width="100%", height=ROW, class_="row")
     class_ = "bad" if row.failed or row.failed_inside else "warn" if row.open else "dim"
     took = element(
         "text", _brief(row), x=f"{BARS - 1}%", y=y + 16, text_anchor="end", class_=f"took {class_}"
     )
-    parts = element("title", _told(row)), whole, frame, took
+    parts = element("title", _told(row)), whole, frame, field, took
     href = anchors.href(row.position)
     if href is None:
         return element("g", *parts)
