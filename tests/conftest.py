@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,11 @@ SEED = int(os.environ.get("CHATSNAPSHOT_TEST_SEED") or random.SystemRandom().ran
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, database=None)
 hypothesis.settings.register_profile("laptop", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("ci" if IN_CI else "laptop")
+
+
+# Started in the background (`make test &`), a process ignores Ctrl-C, and so would every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
