@@ -62,7 +62,8 @@ def command(
     """Write what a named consumer has not had yet, each entry at least once.
 
     One entry a line, as a JSON object. The place is kept in the ledger and moves on after each batch that was
-    written to standard output; a batch that could not be written comes again. A name that is not known begins a new feed, with these filters.
+    written to standard output; a batch that could not be written comes again. A name that is not known begins a
+    new feed, with these filters.
     """
     if as_list + drop + (reset is not None) > 1:
         raise click.UsageError("give one of --list, --reset and --drop")
