@@ -57,10 +57,9 @@ class Page(HTMLParser):
         return " ".join(" ".join(text for around, _, text in self.texts if "style" not in around).split())
 
     def section(self, key: str) -> str:
-        """The text of the section with this id."""
-        return " ".join(
-            "".join(self._spaced(around, text) for around, id, text in self.texts if id == key).split()
-        )
+        """The text of the section with this id, without the marks that keep directions of writing apart."""
+        found = "".join(self._spaced(around, text) for around, id, text in self.texts if id == key)
+        return " ".join(found.replace("\u2068", "").replace("\u2069", "").split())
 
     @staticmethod
     def _spaced(around: tuple[str, ...], text: str) -> str:
@@ -98,3 +97,56 @@ def page_of(read_page: Callable[[bytes], Page]) -> Callable[..., Page]:
         return read_page(render_page(gather(ledger, run, **options)))
 
     return make
+
+
+@pytest.fixture
+def survey(ledger: Any) -> Callable[..., Any]:
+    """``survey(events, text="…")``: a ledger with at least so many events of a run that asks one child after the other.
+
+    Every tenth look of a child fails, every twentieth child never ends, and a person is asked once.
+    """
+
+    def record(events: int, text: str = "High tide at 04:12.") -> Any:
+        made: list[dict[str, Any]] = []
+
+        def add(
+            event_type: str, payload: Any, correlation: str, cause: str | None, name: str = "planner"
+        ) -> str:
+            number = len(made) + 1
+            event_id = f"00000000-0000-4000-8000-{number:012d}"
+            minute, second = divmod(number, 60)
+            made.append(
+                {
+                    "event_type": event_type,
+                    "payload": payload,
+                    "correlation_id": correlation,
+                    "causation_id": cause,
+                    "event_id": event_id,
+                    "timestamp": f"2026-11-30T{minute // 60:02d}:{minute % 60:02d}:{second:02d}.000000Z",
+                    "source": {"origin": "agent", "runtime": "test", "name": name},
+                }
+            )
+            return event_id
+
+        root = add("execution.run_started", {"name": "survey"}, "run-1", None)
+        asked = add("execution.human_input_requested", {"question": "Shall I?"}, "run-1", root)
+        add("execution.human_input_received", {"answers": asked, "answer": "yes"}, "run-1", asked, "dana")
+        child = 0
+        while len(made) < events:
+            child += 1
+            key = f"reader-{child}"
+            call = add("execution.tool_call", {"name": "ask", "call_id": key}, "run-1", root)
+            start = add("execution.run_started", {"name": "reader"}, key, call, "reader")
+            look = {"name": "look", "call_id": "a", "arguments": {"page": child, "about": text}}
+            seen = add("execution.tool_call", look, key, start, "reader")
+            result = {"error": text} if child % 10 == 0 else {"result": text}
+            last = add("execution.tool_result", {"call_id": "a", **result}, key, seen, "reader")
+            add("execution.message", {"role": "assistant", "content": text}, key, last, "reader")
+            if child % 20:
+                add("execution.run_completed", {}, key, last, "reader")
+            add("execution.tool_result", {"call_id": key, "result": text}, "run-1", call)
+        for first in range(0, len(made), 1_000):
+            ledger.record_many(made[first : first + 1_000])
+        return ledger
+
+    return record

@@ -186,3 +186,12 @@ def test_a_run_that_is_not_there_is_refused_before_a_file_is_made(story: Any, tm
     with pytest.raises(NotFound):
         write_page(story, "nothing", tmp_path / "run.html")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_run_over_several_days_tells_the_day_beside_the_time(ledger: Any, page_of: Any) -> None:
+    for day in (1, 2):
+        at = f"2026-11-0{day}T03:04:05.678Z"
+        ledger.record("execution.message", {"content": "x"}, correlation_id="run-1", timestamp=at)
+    page = page_of(ledger)
+    for section in ("transcript", "events"):
+        assert "11-01 03:04:05.678" in page.section(section) and "11-02 03:04:05.678" in page.section(section)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from chatsnapshot.exporters.html.markup import Anchors, Html, element, joined, said, said_lines
+from chatsnapshot.exporters.html.moments import moment, over_days
 from chatsnapshot.projections.lines import call_text, short
 from chatsnapshot.projections.shapes import (
     Boundary,
@@ -28,10 +29,10 @@ ITEMS_MAX = 6_000
 """So many items are shown, half of them the first, half the last ones."""
 FOLD = 100
 """Of a longer list so many items stand in one fold."""
-TEXT_BUDGET = 1_500_000
+TEXT_BUDGET = 800_000
 """Characters for all texts together; each gets its share, at least ``_LEAST`` and at most ``_MOST``."""
 
-_LEAST, _MOST = 240, 20_000
+_LEAST, _MOST = 160, 20_000
 _SHOWN = 700
 _SHOWN_LINES = 14
 _DEPTH_MAX = 8
@@ -42,16 +43,28 @@ class _Page(NamedTuple):
     anchors: Anchors
     chars_max: int
     open_children: bool
+    days: bool
+
+    @property
+    def brief(self) -> bool:
+        """Whether there is little room for each item."""
+        return self.chars_max < _SHOWN
 
 
 def conversation(transcript: Transcript, anchors: Anchors) -> Html:
     """The section's content."""
-    total = _size(transcript)
+    flat = list(_flat(transcript.items))
+    total = len(flat)
     if not total:
         return element("p", "Nothing was said.", class_="dim")
-    page = _Page(anchors, min(max(TEXT_BUDGET // total, _LEAST), _MOST), total <= _OPEN_MAX)
+    texts = total + sum(isinstance(item, ToolUse) for item in flat)
+    page = _Page(
+        anchors,
+        min(max(TEXT_BUDGET // texts, _LEAST), _MOST),
+        total <= _OPEN_MAX,
+        over_days(item.at for item in flat),
+    )
     if total > ITEMS_MAX:
-        flat = list(_flat(transcript.items))
         half = ITEMS_MAX // 2
         left = len(flat) - 2 * half
         note = f"{left:,} items in the middle are left out, and child runs stand in line."
@@ -64,10 +77,6 @@ def conversation(transcript: Transcript, anchors: Anchors) -> Html:
             ]
         )
     return _list(transcript.items, page, 0, 0)
-
-
-def _size(transcript: Transcript) -> int:
-    return sum(1 for _ in _flat(transcript.items))
 
 
 def _flat(items: Sequence[Item]) -> Iterator[Item]:
@@ -138,21 +147,20 @@ def _child(item: Child, page: _Page, depth: int) -> Html:
     )
 
 
-def _time(item: Item) -> list[str]:
-    if item.at is None:
-        return [" ", element("span", "time unknown", class_="dim small")]
-    return [" ", element("time", item.at[11:23], datetime=item.at, class_="dim small")]
+def _time(item: Item, page: _Page) -> list[str]:
+    return [" ", moment(item.at, days=page.days, brief=page.brief, class_="dim small")]
 
 
 def _long(text: str, page: _Page) -> Html:
     """A text with its lines; of a long one the beginning, and the rest folded."""
     if len(text) <= min(_SHOWN, page.chars_max) and text.count("\n") < _SHOWN_LINES:
         return element("div", said_lines(text, _SHOWN), class_="said")
-    begin = short(text, 280)
+    beginning = min(280, page.chars_max // 2)
+    begin = short(text, beginning)
     size = f" ({len(text):,} characters)"
     return element(
         "details",
-        element("summary", said(begin, 280), element("span", size, class_="dim small")),
+        element("summary", said(begin, beginning), element("span", size, class_="dim small")),
         element("div", said_lines(text, page.chars_max), class_="said"),
     )
 
@@ -161,7 +169,6 @@ def _value(label: str, value: Any, page: _Page) -> Html:
     if isinstance(value, str):
         text = value
     else:
-        # Cut before it is laid out with indents, which multiply a large value.
         text = json.dumps(value, ensure_ascii=False, indent=1)
     return joined(
         [
@@ -182,7 +189,7 @@ def _message(item: Message, page: _Page) -> Shape:
         head += [" ", element("span", said(item.role, 40), class_="dim small")]
     if item.to:
         head += [" to ", said(item.to)]
-    content: list[str] = [element("p", *head, " ", page.anchors(item.position), *_time(item))]
+    content: list[str] = [element("p", *head, " ", page.anchors(item.position), *_time(item, page))]
     if item.reasoning:
         content.append(
             element(
@@ -215,16 +222,17 @@ def _tool(item: ToolUse, page: _Page) -> Shape:
     if item.status == "open" and item.call_position is None:
         state = "asked for, never called"
     colour = {"ok": "good", "failed": "bad"}.get(item.status, "warn")
+    shown = 80 if page.brief else 160
     called = call_text(item.name, item.arguments) if item.status != "unmatched" else item.name or "tool"
     summary = element(
         "summary",
         "Tool ",
-        element("code", said(called, 160)),
+        element("code", said(called, shown)),
         " ",
         element("span", state, took, class_=colour),
     )
     inside: list[str] = []
-    if item.arguments is not None:
+    if item.arguments is not None and (len(called) > shown or not page.brief):
         inside.append(_value("Arguments", item.arguments, page))
     if item.erased:
         inside.append(element("p", "[erased]", class_="warn"))
@@ -249,12 +257,12 @@ def _tool(item: ToolUse, page: _Page) -> Shape:
         facts += ["call id ", element("code", said(item.call_id))]
     inside.append(element("p", *facts, class_="dim small"))
     by: list[str] = [element("span", said(item.speaker), class_="who"), " "] if item.speaker else []
-    head = element("p", *by, page.anchors(item.position), *_time(item))
+    head = element("p", *by, page.anchors(item.position), *_time(item, page))
     kind = "failed" if item.status == "failed" else "tool"
-    shown: list[str] = [head, element("details", summary, *inside)]
+    content: list[str] = [head, element("details", summary, *inside)]
     if item.error is not None and not item.erased:
-        shown.append(element("p", said(item.error, 200), class_="bad small"))
-    return kind, shown
+        content.append(element("p", said(item.error, 200), class_="bad small"))
+    return kind, content
 
 
 def _question(item: Question, page: _Page) -> Shape:
@@ -270,7 +278,7 @@ def _question(item: Question, page: _Page) -> Shape:
                 kind,
                 " ",
                 page.anchors(item.position),
-                *_time(item),
+                *_time(item, page),
             )
         )
         content.append(element("p", "[erased]", class_="warn") if item.erased else _long(item.text, page))
@@ -293,12 +301,12 @@ def _question(item: Question, page: _Page) -> Shape:
 def _boundary(item: Boundary, page: _Page) -> Shape:
     what = [f"{item.what} ", said(item.name or item.run_id), f" {item.event}"]
     tail: list[str] = [": ", element("span", said(item.error, 400), class_="bad")] if item.error else []
-    return "quiet", [element("p", *what, *tail, " ", page.anchors(item.position), *_time(item))]
+    return "quiet", [element("p", *what, *tail, " ", page.anchors(item.position), *_time(item, page))]
 
 
 def _handoff(item: Handoff, page: _Page) -> Shape:
     who = [said(item.source or "someone"), " hands over to ", said(item.target or "someone")]
-    content: list[str] = [element("p", *who, " ", page.anchors(item.position), *_time(item))]
+    content: list[str] = [element("p", *who, " ", page.anchors(item.position), *_time(item, page))]
     return "handoff", [*content, _long(item.text, page)] if item.text else content
 
 
@@ -308,14 +316,16 @@ def _problem(item: Problem, page: _Page) -> Shape:
         element("strong", "Failed: ", said(item.what), class_="bad"),
         " ",
         page.anchors(item.position),
-        *_time(item),
+        *_time(item, page),
     )
     return "problem", [head, _long(item.text, page)]
 
 
 def _note(item: Note, page: _Page) -> Shape:
     by: list[str] = [" by ", said(item.speaker)] if item.speaker else []
-    head = element("p", said(item.what), *by, " ", page.anchors(item.position), *_time(item), class_="dim")
+    head = element(
+        "p", said(item.what), *by, " ", page.anchors(item.position), *_time(item, page), class_="dim"
+    )
     body = element("p", "[erased]", class_="warn") if item.erased else _long(item.text, page)
     return "note", [head, body]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.exporters.html.facts import PageFacts
 from chatsnapshot.exporters.html.markup import Anchors, Html, element, joined, said, said_lines
+from chatsnapshot.exporters.html.moments import moment, over_days
 from chatsnapshot.projections.shapes import TimelineItem
 from chatsnapshot.projections.words import duration_text
 
@@ -23,7 +25,15 @@ _LEAST, _MOST = 300, 20_000
 _FOLD = 100
 _OPEN_MAX = 150
 _BRIEF_FROM = 1_000
-_BRIEF_CHARS = 110
+_CHARS, _BRIEF_CHARS = 200, 110
+
+
+class _Look(NamedTuple):
+    """How rows look: characters for a payload, whether there is little room, whether days are told."""
+
+    room: int
+    brief: bool
+    days: bool
 
 
 def listed(facts: PageFacts) -> list[TimelineItem]:
@@ -40,7 +50,7 @@ def event_list(facts: PageFacts, items: Sequence[TimelineItem], anchors: Anchors
     left = len(facts.timeline.items) - len(items)
     room = min(PAYLOAD_BUDGET // max(len(items), 1), _MOST)
     entries = {entry.position: entry for entry in facts.entries} if room >= _LEAST else {}
-    chars = 200 if len(items) <= _BRIEF_FROM else _BRIEF_CHARS
+    look = _Look(room, len(items) > _BRIEF_FROM, over_days(item.at for item in items))
     told = [
         f"{len(items):,} of {len(facts.timeline.items):,} events: {left:,} in the middle are left out."
         if left
@@ -48,7 +58,7 @@ def event_list(facts: PageFacts, items: Sequence[TimelineItem], anchors: Anchors
     ]
     if not entries:
         told.append("Payloads have no room here: chatsnapshot show with an event's id prints one.")
-    rows = [_row(item, entries.get(item.position), anchors, room, chars) for item in items]
+    rows = [_row(item, entries.get(item.position), anchors, look) for item in items]
     intro = element("p", " ".join(told), class_="dim small")
     if len(rows) <= _OPEN_MAX:
         return joined([intro, element("ol", *rows, class_="events")])
@@ -70,17 +80,13 @@ def failed_here(item: TimelineItem) -> bool:
 
 def _span(items: Sequence[TimelineItem]) -> str:
     failed = sum(map(failed_here, items))
-    return f"Positions {items[0].position:,} to {items[-1].position:,}" + (
+    since = "" if items[0].at is None else f", from {items[0].at[:10]} {items[0].at[11:19]}"
+    return f"Positions {items[0].position:,} to {items[-1].position:,}{since}" + (
         f", {failed:,} failed" if failed else ""
     )
 
 
-def _row(item: TimelineItem, entry: LedgerEntry | None, anchors: Anchors, room: int, chars: int) -> Html:
-    time = (
-        element("span", "unknown", class_="dim")
-        if item.at is None
-        else element("time", item.at[11:23], datetime=item.at)
-    )
+def _row(item: TimelineItem, entry: LedgerEntry | None, anchors: Anchors, look: _Look) -> Html:
     marks: list[str] = []
     if failed_here(item):
         marks += [element("strong", "failed", class_="bad"), " "]
@@ -102,10 +108,12 @@ def _row(item: TimelineItem, entry: LedgerEntry | None, anchors: Anchors, room: 
     return element(
         "li",
         anchors(item.position),
-        time,
+        moment(item.at, days=look.days, brief=look.brief),
         element("span", said(item.event_type, 80), class_="type mono"),
-        element("span", *marks, *who, said(item.what, chars), class_="what"),
-        element("div", *more, *([_payload(entry, room)] if entry is not None else []), class_="more small"),
+        element("span", *marks, *who, said(item.what, _BRIEF_CHARS if look.brief else _CHARS), class_="what"),
+        element(
+            "div", *more, *([_payload(entry, look.room)] if entry is not None else []), class_="more small"
+        ),
         id=f"p{item.position}",
     )
 

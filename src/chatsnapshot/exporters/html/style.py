@@ -102,7 +102,7 @@ tbody th{font-weight:400;overflow-wrap:anywhere;min-width:8rem}
 thead th{color:var(--dim);font-weight:600;white-space:nowrap}
 .scroll+.scroll{margin-top:1rem}
 .events{list-style:none;margin:0;padding:0;font-size:.875rem}
-.events li{display:grid;grid-template-columns:4.2rem 6.6rem minmax(0,15rem) minmax(0,1fr);gap:0 .8rem;
+.events li{display:grid;grid-template-columns:4.2rem max-content minmax(0,15rem) minmax(0,1fr);gap:0 .8rem;
  padding:.25rem .2rem;border-top:1px solid var(--line);scroll-margin-top:.5rem}
 .events li>*{overflow-wrap:anywhere}
 .events .more{grid-column:3/-1;color:var(--dim);display:flex;flex-wrap:wrap;gap:0 .6rem;align-items:baseline}

@@ -25,7 +25,8 @@ def waterfall(facts: PageFacts, anchors: Anchors) -> Html:
     chosen = choose_rows(facts.timeline)
     summary = element("p", _summary(facts))
     if not chosen.rows:
-        return joined([summary, element("p", "Nothing here took time that is known.", class_="dim")])
+        nothing = element("p", "Nothing here took time that is known.", class_="dim")
+        return joined([summary, nothing, *_left_out(chosen)])
     scale = scale_of(chosen.found.spans.values(), chosen.first_ns, chosen.last_ns)
     return joined([summary, _picture(chosen, scale, anchors), _key(), *_left_out(chosen)])
 
