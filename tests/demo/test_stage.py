@@ -87,6 +87,9 @@ def test_it_shows_the_case_and_says_what_to_try_next(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     for command in ("runs --last 1", "timeline lamp-1", "transcript lamp-1", "verify"):
         assert f"$ chatsnapshot {command} --ledger runs.db" in done.stdout
+    assert "$ chatsnapshot show lamp-1 --html lamp-1.html --ledger runs.db" in done.stdout
+    page = (tmp_path / "lamp-1.html").read_text(encoding="utf-8")
+    assert "completed, 1 tool error" in page and "look_up_order" in page and "</span> verified</span>" in page
     assert "none happened twice" in done.stdout
     assert "workflow broken lamp resumed" in done.stdout
     assert "sound" in done.stdout

@@ -80,7 +80,7 @@ def main(url: str | None = None, *, say: Say | None = None) -> int:
     with chatsnapshot.open(place, read_only=True) as ledger:
         # The page of an earlier demonstration on another ledger may stand there.
         write_page(ledger, played.case, page, force=True)
-    tell(f"The whole case on one page: open {told} in a browser.")
+    tell(f"The whole case on one page, to open in a browser: {told}")
     tell("")
     tools = _tools()
     again, own = (

@@ -122,10 +122,20 @@ def _write_page(
     as_json: bool,
     options: dict[str, Any],
 ) -> None:
+    from chatsnapshot.cli.progress import Progress
     from chatsnapshot.exporters.html import write_page
 
     correlation = correlation_of(ledger, name)
-    report = write_page(ledger, correlation, page, run_id=name, until=until, **options)
+    with Progress() as progress:
+        report = write_page(
+            ledger,
+            correlation,
+            page,
+            run_id=name,
+            until=until,
+            progress=lambda done, whole: progress.show("verifying", done, whole),
+            **options,
+        )
     if as_json:
         out.json_line(msgspec.json.encode(report))
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -77,6 +77,7 @@ def gather(
     redact: object = None,
     prices: Any = None,
     verify: bool = True,
+    progress: Callable[[int, int], None] | None = None,
 ) -> PageFacts:
     """The facts of the correlation ``run``; ``run_id`` chooses one of several runs in it, else the last is told about.
 
@@ -101,7 +102,7 @@ def gather(
         path=critical_path(timeline),
         entries=held.entries,
         redacted=redactor is not None,
-        report=ledger.verify() if verify else None,
+        report=ledger.verify(progress=progress) if verify else None,
     )
 
 

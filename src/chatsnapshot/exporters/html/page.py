@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -54,6 +54,7 @@ def write_page(
     prices: Any = None,
     verify: bool = True,
     force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> PageReport:
     """Write the page of the correlation ``run`` to ``path``, whole or not at all; the owner alone can read it.
 
@@ -61,6 +62,7 @@ def write_page(
     recorded time, inclusive. ``redact`` is what ``open(redact=...)`` takes and changes the page, not the ledger.
     ``prices`` is what :func:`~chatsnapshot.projections.metricsreading.metrics_of` takes; without it costs are unknown.
     ``verify`` reads the whole ledger again and tells on the page what is proven. ``force`` replaces an older file.
+    ``progress(done, whole)`` is called while the ledger is verified.
 
     The same ledger and arguments give the same bytes. Raises :class:`~chatsnapshot.errors.NotFound` for a correlation
     without entries, :class:`~chatsnapshot.errors.LedgerError` for a name that is taken, ``OSError``.
@@ -75,6 +77,7 @@ def write_page(
         redact=redact,
         prices=prices,
         verify=verify,
+        progress=progress,
     )
     page = render_page(facts)
     with placed(place, force=force) as file:
