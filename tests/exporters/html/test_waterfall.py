@@ -119,7 +119,19 @@ def test_a_long_wait_for_a_person_is_drawn_short_and_told(ledger: Any, at: Any, 
     assert drawn.at(0) == 0 and drawn.at(7204 * S) == 100
     assert drawn.at(7202 * S) - drawn.at(2 * S) == pytest.approx(7)
     assert drawn.at(1 * S) == pytest.approx(93 / 4)
-    assert "waits 2 h 00 m" in page_of(ledger).section("time")
+    text = page_of(ledger).section("time")
+    assert "Drawn short, between dotted lines: waits 2 h 00 m from +00:02.000" in text
+
+
+def test_a_shorter_quiet_stretch_is_drawn_short_too_where_it_would_take_the_rest(
+    ledger: Any, at: Any
+) -> None:
+    for second in (0, 3_600, 360_000):
+        at(second, "execution.tool_call", {"name": "a", "call_id": f"{second}"})
+        at(second + 60, "execution.tool_result", {"call_id": f"{second}", "result": 1})
+    drawn = scale(ledger)
+    assert [(cut.from_ns // S, cut.to_ns // S) for cut in drawn.cuts] == [(60, 3_600), (3_660, 360_000)]
+    assert drawn.at(60 * S) == pytest.approx(86 / 3)
 
 
 def test_idle_time_is_drawn_short_and_not_called_waiting(ledger: Any, at: Any, page_of: Any) -> None:

@@ -14,7 +14,7 @@ __all__ = ["Quiet", "Scale", "scale_of", "tick_text"]
 
 CUTS_MAX = 6
 CUT_FROM = 0.12
-"""A quiet stretch is cut when it is longer than this share of the whole …"""
+"""A quiet stretch is cut when it is longer than this share of what is drawn, the longest first …"""
 CUT_WIDTH = 7.0
 """… and then takes this many hundredths of the width."""
 
@@ -78,15 +78,16 @@ def scale_of(spans: Iterable[Known], first_ns: int, last_ns: int) -> Scale:
     held = list(spans)
     work = _union(one for one in held if one.item.span not in (*HOLDERS, "question"))
     asked = _union(one for one in held if one.item.span == "question")
-    whole = max(last_ns - first_ns, 1)
-    quiet = [
-        one for one in _quiet(work, asked, first_ns, last_ns) if one.to_ns - one.from_ns > CUT_FROM * whole
-    ]
-    longest = sorted(quiet, key=lambda one: (one.from_ns - one.to_ns, one.from_ns))[:CUTS_MAX]
-    cuts = sorted(longest, key=lambda one: one.from_ns)
-    drawn = whole - sum(one.to_ns - one.from_ns for one in cuts)
-    if drawn <= 0:
-        cuts, drawn = [], whole
+    drawn = max(last_ns - first_ns, 1)
+    cuts: list[Quiet] = []
+    for one in sorted(_quiet(work, asked, first_ns, last_ns), key=lambda one: one.from_ns - one.to_ns):
+        length = one.to_ns - one.from_ns
+        if len(cuts) == CUTS_MAX or length <= CUT_FROM * drawn or length == drawn:
+            break
+        # Of what is left a shorter stretch may take a large share in its turn.
+        cuts.append(one)
+        drawn -= length
+    cuts.sort(key=lambda one: one.from_ns)
     width = 100.0 - CUT_WIDTH * len(cuts)
     times, places = [first_ns], [0.0]
     for cut in cuts:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from chatsnapshot.exporters.html.facts import PageFacts
 from chatsnapshot.exporters.html.markup import Anchors, Html, element, isolated, joined, void
-from chatsnapshot.exporters.html.timescale import Scale, scale_of, tick_text
+from chatsnapshot.exporters.html.timescale import Quiet, Scale, scale_of, tick_text
 from chatsnapshot.exporters.html.waterrows import Row, Rows, choose_rows
 from chatsnapshot.projections.words import duration_text, offset_text
 
 __all__ = ["waterfall"]
 
 ROW = 24
-TOP = 40
+TOP = 56
 LABELS = 30
 BARS = 45
 """Hundredths of the width: labels end before the first, durations before the second, where the bars begin."""
@@ -26,9 +26,9 @@ def waterfall(facts: PageFacts, anchors: Anchors) -> Html:
     summary = element("p", _summary(facts))
     if not chosen.rows:
         nothing = element("p", "Nothing here took time that is known.", class_="dim")
-        return joined([summary, nothing, *_left_out(chosen)])
+        return joined([summary, nothing, *_left_out(chosen, None)])
     scale = scale_of(chosen.found.spans.values(), chosen.first_ns, chosen.last_ns)
-    return joined([summary, _picture(chosen, scale, anchors), _key(), *_left_out(chosen)])
+    return joined([summary, _picture(chosen, scale, anchors), _key(), *_left_out(chosen, scale)])
 
 
 def _summary(facts: PageFacts) -> str:
@@ -85,36 +85,45 @@ def _pattern() -> Html:
 
 def _axis(scale: Scale, height: int) -> list[Html]:
     found: list[Html] = []
-    for cut in scale.cuts:
-        left, right = scale.at(cut.from_ns), scale.at(cut.to_ns)
-        x, width = f"{left:.2f}%", f"{right - left:.2f}%"
-        found.append(void("rect", x=x, y=18, width=width, height=height - 18, class_="cut"))
-        found += [
-            void("line", x1=f"{at:.2f}%", x2=f"{at:.2f}%", y1=18, y2=height, class_="cutline")
-            for at in (left, right)
-        ]
-        why = "waits" if cut.waiting else "idle"
-        words = f"{why} {duration_text(cut.to_ns - cut.from_ns)}"
-        middle = (left + right) / 2
-        anchor = "end" if middle > 85 else "start" if middle < 15 else "middle"
-        at = right if anchor == "end" else left if anchor == "start" else middle
-        found.append(
-            element(
-                "text",
-                words,
-                x=f"{at:.2f}%",
-                y=12,
-                text_anchor=anchor,
-                class_="warn" if cut.waiting else "dim",
-            )
-        )
+    for number, cut in enumerate(scale.cuts):
+        found += _cut(cut, scale, height, 11 + number % 2 * 15)
     for tick in scale.ticks():
         at = scale.at(tick)
         x = f"{at:.2f}%"
-        found.append(void("line", x1=x, x2=x, y1=34, y2=height, class_="tick"))
+        found.append(void("line", x1=x, x2=x, y1=TOP - 6, y2=height, class_="tick"))
         anchor = "end" if at > 94 else "start" if at < 3 else "middle"
-        found.append(element("text", tick_text(tick), x=x, y=30, text_anchor=anchor, class_="dim"))
+        found.append(element("text", tick_text(tick), x=x, y=TOP - 10, text_anchor=anchor, class_="dim"))
     return found
+
+
+def _cut(cut: Quiet, scale: Scale, height: int, y: int) -> list[Html]:
+    """A stretch that is drawn short, with its words at ``y``: those of neighbours stand above each other."""
+    left, right = scale.at(cut.from_ns), scale.at(cut.to_ns)
+    middle = (left + right) / 2
+    anchor = "end" if middle > 85 else "start" if middle < 15 else "middle"
+    at = right if anchor == "end" else left if anchor == "start" else middle
+    class_ = "took warn" if cut.waiting else "took dim"
+    field = void(
+        "rect",
+        x=f"{left:.2f}%",
+        y=TOP - 8,
+        width=f"{right - left:.2f}%",
+        height=height - TOP + 8,
+        class_="cut",
+    )
+    lines = (
+        void("line", x1=f"{x:.2f}%", x2=f"{x:.2f}%", y1=TOP - 8, y2=height, class_="cutline")
+        for x in (left, right)
+    )
+    return [
+        field,
+        *lines,
+        element("text", _quiet(cut), x=f"{at:.2f}%", y=y, text_anchor=anchor, class_=class_),
+    ]
+
+
+def _quiet(cut: Quiet) -> str:
+    return f"{'waits' if cut.waiting else 'idle'} {duration_text(cut.to_ns - cut.from_ns)}"
 
 
 def _label(row: Row, number: int, anchors: Anchors) -> Html:
@@ -214,8 +223,11 @@ def _key() -> Html:
     )
 
 
-def _left_out(chosen: Rows) -> list[Html]:
+def _left_out(chosen: Rows, scale: Scale | None) -> list[Html]:
     told = []
+    if scale is not None and scale.cuts:
+        cuts = ", ".join(f"{_quiet(cut)} from {offset_text(cut.from_ns)}" for cut in scale.cuts)
+        told.append(f"Drawn short, between dotted lines: {cuts}")
     if chosen.grouped:
         told.append(f"{chosen.grouped:,} of {chosen.spans:,} spans stand in rows with others of their kind")
     if chosen.hidden:
