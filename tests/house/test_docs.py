@@ -59,6 +59,8 @@ def test_every_link_between_pages_leads_somewhere(root: Path, pages: list[Path])
             goal = (page.parent / name).resolve() if name else page
             if not goal.exists() or (anchor and anchor not in anchors(goal)):
                 dead.append(f"{page.relative_to(root)} -> {target}")
+            elif page.parent.name == "docs" and name.startswith("../"):
+                dead.append(f"{page.relative_to(root)} -> {target}, which the built pages do not hold")
     assert dead == []
 
 
