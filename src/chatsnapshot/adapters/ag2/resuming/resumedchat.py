@@ -6,11 +6,12 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from chatsnapshot.adapters.ag2.resuming.deciding import OpenCalls, decide, known_answers
+from chatsnapshot.adapters.ag2.resuming.deciding import OpenCalls
+from chatsnapshot.adapters.ag2.resuming.known import what_is_known
 from chatsnapshot.adapters.ag2.resuming.reading import Recorded
 from chatsnapshot.adapters.ag2.resuming.talks import Said, Talk
 from chatsnapshot.adapters.ag2.resuming.telling import Outcome, going_on, tell, tell_result
-from chatsnapshot.adapters.ag2.saving.opencalls import OpenCall, Results, only, tool_message
+from chatsnapshot.adapters.ag2.saving.opencalls import only, tool_message
 from chatsnapshot.errors import InvalidEvent
 
 if TYPE_CHECKING:
@@ -48,18 +49,8 @@ class ResumedChat:
         self._recorder = recorder
         self._recorded = recorded
         self._talk = talk
-        self._answers = known_answers(talk.questions, answers)
-        self._decided = decide(open_calls, talk.open_calls)
-        self._results = Results(
-            {call_id: result.text for call_id, result in talk.results.items()} | self._decided, None, []
-        )
-        self.open_calls: list[OpenCall] = [
-            call for call in talk.open_calls if call.call_id not in self._decided
-        ]
-        if not talk.said:
-            raise InvalidEvent(
-                f"nothing of run {self.run_id!r} but its start is on record; begin the chat anew"
-            )
+        self._known = what_is_known(recorded, talk, open_calls, answers)
+        self.open_calls = self._known.open_calls
         self.author, self.other = (
             self._agent(name) for name in (talk.said[-1].sender, talk.said[-1].recipient)
         )
@@ -127,19 +118,19 @@ class ResumedChat:
         for one, peer in ((self.author, self.other), (self.other, self.author)):
             one._prepare_chat(peer, clear_history=False)
         holders = list(self.agents.values())
-        return going_on(self._recorder, self._recorded, self._talk, self._answers, holders, again=False)
+        return going_on(self._recorder, self._recorded, self._talk, self._known.answers, holders, again=False)
 
     def _answer_from_record(self) -> Message | None:
         """Give the last message's calls the results that are known; gives the message with those to be executed."""
         calls = self._talk.batch
         for call in calls:
-            if call.call_id in self._decided:
-                tell_result(call.name, call.call_id, str(self._decided[call.call_id]), self.other)
+            if call.call_id in self._known.decided:
+                tell_result(call.name, call.call_id, str(self._known.decided[call.call_id]), self.other)
         if not calls or len(self.open_calls) == len(calls):
             return None
         if self.open_calls:
             return only(self._talk.said[-1].message, self.open_calls)
-        message = tool_message(calls, self._results, self.other.name)
+        message = tool_message(calls, self._known.results, self.other.name)
         self._place(Said(message, self.other.name, self.author.name, ""))
         tell(message, self.other, self.author)
         self.author, self.other = self.other, self.author
@@ -147,7 +138,7 @@ class ResumedChat:
 
     def _whole(self, made: Message | None) -> Message:
         """The tool message with what is known and what was executed now."""
-        return tool_message(self._talk.batch, self._results, self.other.name, made)
+        return tool_message(self._talk.batch, self._known.results, self.other.name, made)
 
     def _turn(self, max_replies: int | None) -> int | None:
         self.author, self.other = self.other, self.author

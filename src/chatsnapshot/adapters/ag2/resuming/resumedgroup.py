@@ -7,13 +7,14 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from chatsnapshot.adapters.ag2.resuming.deciding import OpenCalls, decide, known_answers
+from chatsnapshot.adapters.ag2.resuming.deciding import OpenCalls
+from chatsnapshot.adapters.ag2.resuming.known import what_is_known
 from chatsnapshot.adapters.ag2.resuming.reading import Recorded
 from chatsnapshot.adapters.ag2.resuming.talks import Talk
 from chatsnapshot.adapters.ag2.resuming.telling import going_on, tell_result
 from chatsnapshot.adapters.ag2.saving.classic import set_variables
 from chatsnapshot.adapters.ag2.saving.groups import is_pattern, members_of
-from chatsnapshot.adapters.ag2.saving.opencalls import OpenCall, Results, only, tool_message
+from chatsnapshot.adapters.ag2.saving.opencalls import only, tool_message
 from chatsnapshot.errors import InvalidEvent
 
 if TYPE_CHECKING:
@@ -56,18 +57,8 @@ class ResumedGroup:
         self._recorder = recorder
         self._recorded = recorded
         self._talk = talk
-        self._answers = known_answers(talk.questions, answers)
-        self._decided = decide(open_calls, talk.open_calls)
-        self._results = Results(
-            {call_id: result.text for call_id, result in talk.results.items()} | self._decided, None, []
-        )
-        self.open_calls: list[OpenCall] = [
-            call for call in talk.open_calls if call.call_id not in self._decided
-        ]
-        if not talk.said:
-            raise InvalidEvent(
-                f"nothing of run {self.run_id!r} but its start is on record; begin the chat anew"
-            )
+        self._known = what_is_known(recorded, talk, open_calls, answers)
+        self.open_calls = self._known.open_calls
         self._members = {agent.name: agent for agent in members_of(group)}
         unknown = {one.sender for one in talk.said} - self._members.keys() - {_EXECUTOR, _GUEST, self._boss()}
         if unknown:
@@ -125,7 +116,7 @@ class ResumedGroup:
         batch, holders = self._talk.batch, list(self._members.values())
         # AG2 sends the last message once more; a message with results that were on record is new.
         again = len(self.open_calls) == len(batch)
-        return going_on(self._recorder, self._recorded, self._talk, self._answers, holders, again=again)
+        return going_on(self._recorder, self._recorded, self._talk, self._known.answers, holders, again=again)
 
     def _prepared(self, max_rounds: int) -> tuple[Any, Any, list[Any]]:
         """The manager, the agent that runs the last message's tools, and members that AG2 made for this talk."""
@@ -156,8 +147,8 @@ class ResumedGroup:
         """Give the last message's calls the results that are known; gives the message with those to be executed."""
         calls = self._talk.batch
         for call in calls:
-            if call.call_id in self._decided:
-                tell_result(call.name, call.call_id, str(self._decided[call.call_id]), executor)
+            if call.call_id in self._known.decided:
+                tell_result(call.name, call.call_id, str(self._known.decided[call.call_id]), executor)
         if not calls or len(self.open_calls) == len(calls):
             return None
         if self.open_calls:
@@ -180,7 +171,7 @@ class ResumedGroup:
     def _complete(self, executor: Any, made: Message | None) -> None:
         if is_pattern(self.group):
             self._follow_results(executor)
-        message = tool_message(self._talk.batch, self._results, executor.name, made)
+        message = tool_message(self._talk.batch, self._known.results, executor.name, made)
         self.messages.append(message)
 
     def _again(self) -> list[Message]:
