@@ -15,6 +15,7 @@ import msgspec
 from chatsnapshot import jsonvalue
 from chatsnapshot.clock import timestamp_text, uuid_bytes, uuid_text
 from chatsnapshot.errors import InvalidEvent, NotFound
+from chatsnapshot.limits import DEFAULTS
 
 __all__ = ["ERASED_PAYLOAD", "ORIGINS", "EventEnvelope", "LedgerEntry", "Source"]
 
@@ -194,6 +195,10 @@ def check_payload_json(payload: object) -> None:
         raise InvalidEvent(f"the payload of an envelope is no strict JSON: {error}", path="payload") from None
     if not isinstance(value, dict):
         raise InvalidEvent("the payload of an envelope must be a JSON object", path="payload")
+    if isinstance(payload, bytes) and jsonvalue.nested_deeper(payload, value, DEFAULTS.json_depth_max):
+        raise InvalidEvent(
+            f"the payload of an envelope is nested deeper than {DEFAULTS.json_depth_max}", path="payload"
+        )
 
 
 def check_event_type(event_type: object) -> str:

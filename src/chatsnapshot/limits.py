@@ -35,6 +35,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     depth_max: int = 60
     """Nesting kept as JSON; what lies deeper becomes one ``$json`` string."""
 
+    json_depth_max: int = 500
+    """Nesting of JSON from outside (lines, envelopes, what a hook leaves); what is deeper is refused."""
+
     batch_events_max: int = 10_000
     """Events in one ``record_many``."""
 

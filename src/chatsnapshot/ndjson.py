@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, NoReturn, Protocol, runtime_checkable
 import msgspec
 
 from chatsnapshot.errors import InvalidEvent
+from chatsnapshot.jsonvalue import nested_deeper
+from chatsnapshot.limits import DEFAULTS
 
 __all__ = ["ByteStream", "Line", "decode_object", "read_lines"]
 
@@ -112,6 +114,8 @@ def decode_object(data: bytes) -> dict[str, Any]:
         plain = msgspec.json.encode(value) == msgspec.json.format(data, indent=-1)
     except (ValueError, RecursionError) as error:
         raise InvalidEvent(_why_not(data, error)) from None
+    if nested_deeper(data, value, DEFAULTS.json_depth_max):
+        raise InvalidEvent("nested too deeply")
     if type(value) is not dict:
         raise InvalidEvent(f"not a JSON object, but {_KINDS[type(value)]}")
     if not plain:

@@ -252,3 +252,25 @@ def test_an_erased_event_is_written_with_a_mark_that_no_caller_can_make(ledger: 
     assert fake.value() == {"$erased": True}
     with pytest.raises(NotFound, match="at position 2 was erased"):
         gone.value()
+
+
+@pytest.mark.parametrize("levels", [501, 700, 3_000])
+def test_an_envelope_deeper_than_every_python_can_read_is_refused_on_each(levels: int) -> None:
+    payload = '{"d": ' * levels + "1" + "}" * levels
+    line = (
+        '{"event_id": "0199a0b4-0000-7000-8000-000000000001", "event_type": "a.b", '
+        '"timestamp": "2026-11-30T02:26:03.123456Z", "source": {"origin": "agent"}, "correlation_id": "c", '
+        f'"causation_id": null, "payload": {payload}}}'
+    )
+    with pytest.raises(InvalidEvent):
+        EventEnvelope.from_json(line)
+
+
+def test_an_envelope_as_deep_as_the_limit_is_read() -> None:
+    payload = '{"d": ' * 500 + "1" + "}" * 500
+    envelope = EventEnvelope.from_json(
+        '{"event_id": "0199a0b4-0000-7000-8000-000000000001", "event_type": "a.b", '
+        '"timestamp": "2026-11-30T02:26:03.123456Z", "source": {"origin": "agent"}, "correlation_id": "c", '
+        f'"causation_id": null, "payload": {payload}}}'
+    )
+    assert envelope.payload_json.count(b"{") == 500

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from chatsnapshot.integrity import canonical_json
+from chatsnapshot.jsonvalue import nested_deeper
 from chatsnapshot.limits import Limits
 
 __all__ = ["Hook", "run_hooks"]
@@ -53,7 +54,8 @@ def run_hooks(
     payload = msgspec.json.encode(event["payload"])
     if len(payload) > limits.payload_bytes_max:
         raise ValueError("a hook made the payload larger than payload_bytes_max")
-    msgspec.json.decode(payload)  # deep, but not too deep to be read again
+    if nested_deeper(payload, msgspec.json.decode(payload), limits.json_depth_max):
+        raise ValueError("a hook made the payload too deep to be read everywhere")
     attributes = _attributes(event["attributes"], limits)
     name = event["source_name"]
     source.pop("name", None)
