@@ -112,7 +112,7 @@ def decode_object(data: bytes) -> dict[str, Any]:
         value = msgspec.json.decode(data)
         # What is written again byte for byte cannot have had a key twice; most lines pass here, fast.
         plain = msgspec.json.encode(value) == msgspec.json.format(data, indent=-1)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, msgspec.DecodeError, RecursionError) as error:
         raise InvalidEvent(_why_not(data, error)) from None
     if nested_deeper(data, value, DEFAULTS.json_depth_max):
         raise InvalidEvent("nested too deeply")
