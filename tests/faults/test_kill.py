@@ -148,7 +148,7 @@ def test_a_ledger_whose_making_was_killed_opens_and_records(
         known: list[str] = []
         for writer in writers:
             assert writer.stdout is not None and writer.stdout.readline() == "begun\n"
-        until = time.monotonic() + seeded.uniform(0, 0.04)
+        until = time.monotonic() + seeded.uniform(0, 0.3)
         while time.monotonic() < until:
             pass  # any moment will do: what counts is where the writers happen to be
         for writer in writers:
