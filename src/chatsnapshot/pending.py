@@ -90,6 +90,7 @@ class Ticket(msgspec.Struct, eq=False):
     latch: threading.Lock | None = None
 
     def wait(self, timeout: float | None) -> bool:
+        """Block until it is resolved; ``False`` after ``timeout`` seconds."""
         with _latching:
             latch = self.latch
             if latch is None:
@@ -105,12 +106,14 @@ class Ticket(msgspec.Struct, eq=False):
         return True
 
     def resolve(self, outcome: Outcome) -> None:
+        """Say what became of the group, and let whoever waits go on."""
         self.outcome = outcome
         self.done = True
         if self.latch is not None:
             self.latch.release()
 
     def rows(self) -> list[Row]:
+        """The rows of its events; raises why none was stored."""
         assert self.outcome is not None
         return rows_of(self.outcome)
 
