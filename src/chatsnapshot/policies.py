@@ -48,7 +48,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
                 "limits",
             )
         }  # fmt: skip
-        return _reopen, (self.location.url, kept)
+        return _reopen, (self.location.address or self.location.url, kept)
 
 
 def _reopen(url: str, policies: dict[str, Any]) -> Any:

@@ -1,7 +1,7 @@
 """Live subscription: starts in the past, goes on live, across threads and processes, and misses nothing.
 
 It pages by position; wake-ups are only hints. Commits of this process wake it at once, those of other processes are found
-by looking at the head, every 5 to 50 ms.
+by looking at the head, every 5 to 50 ms, or less often where the store gives hints (``Store.watch``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Bell", "Tail", "Wakeup"]
 
 _SOON_SECONDS = 0.005
-_LATE_SECONDS = 0.05
 
 
 class Bell:
@@ -146,12 +145,14 @@ class Tail:
 class Wakeup:
     """Waits for the next commit, in a thread or (with ``loop``) a task, until it was quiet for ``timeout`` seconds.
 
-    The bell wakes it at once; without it, it returns every 5 to 50 ms so that the caller looks at the head.
+    The bell wakes it at once; without it, it returns every 5 to 50 ms (``Traits.look_seconds``) so that the caller looks
+    at the head.
     """
 
     def __init__(
         self, ledger: Ledger, timeout: float | None, loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
+        self._ledger = ledger
         self._bell = ledger._bell
         self._timeout = timeout
         self._loop = loop
@@ -177,6 +178,7 @@ class Wakeup:
 
     def clear(self) -> None:
         """To be called before looking, so that a commit after the look wakes the wait."""
+        self._ledger._store.watch(self._bell.ring)
         if self._loop is None:
             self._in_thread.clear()
         else:
@@ -205,7 +207,7 @@ class Wakeup:
 
     def _next_pause(self) -> float | None:
         pause = self._pause
-        self._pause = min(pause * 1.5, _LATE_SECONDS)
+        self._pause = min(pause * 1.5, self._ledger._store.traits.look_seconds)
         if self._timeout is None:
             return pause
         left = self._timeout - (time.monotonic() - self._quiet_since)

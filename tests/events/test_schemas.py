@@ -23,7 +23,7 @@ from chatsnapshot.projections.render import render_text
 
 SHARED = [getattr(parts, name) for name in parts.__all__ if inspect.isclass(getattr(parts, name))]
 STRUCTS = [
-    *{one.payload for one in SCHEMAS.values()},
+    *dict.fromkeys(one.payload for one in SCHEMAS.values()),
     *(one for one in SHARED if issubclass(one, msgspec.Struct)),
 ]
 

@@ -174,6 +174,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """Removal of a payload is in the transaction of its record."""
     group_events_max: int = 1_000
     """Events that fit into one commit."""
+    look_seconds: float = 0.05
+    """A tail that nobody wakes looks at the head this often; longer where :meth:`Store.watch` gives hints."""
 
 
 class Store(Protocol):
@@ -196,6 +198,12 @@ class Store(Protocol):
 
     def head(self) -> Head:
         """The committed head."""
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call ``wake``, from any thread, when another process may have committed: a hint, never relied on.
+
+        Called again and again with the same function while somebody waits; a store without hints does nothing.
+        """
 
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups together, each whole or not at all; durable when it returns.

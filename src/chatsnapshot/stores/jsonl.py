@@ -161,6 +161,9 @@ class JsonlStore:
         self._writer.roll_back()
 
     @interruptible
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Gives no hints: a look at the file is cheap."""
+
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups; see the contract."""
         with self._writing() as index:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, islice, takewhile
 
 from chatsnapshot.clock import Clock, Entropy
@@ -69,6 +69,9 @@ class MemoryStore:
             self._open()
             size, frontier = self._tree.head()
             return Head(size, frontier, self._recorded_at)
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Gives no hints: no other process can commit."""
 
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups; see the contract."""

@@ -11,6 +11,7 @@ from chatsnapshot.clock import Clock, Entropy
 from chatsnapshot.errors import InvalidEvent, LedgerError, NotFound
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores.base import Store
+from chatsnapshot.stores.serverurls import SCHEMES, locate_server
 
 __all__ = ["DEFAULT_PATH", "Location", "locate", "open_store"]
 
@@ -18,23 +19,34 @@ DEFAULT_PATH = "./chatsnapshot.db"
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.ASCII | re.IGNORECASE)
 _LEDGER = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
-_LATER = {"postgresql", "postgres", "mongodb", "mongodb+srv", "nats", "tls", "http", "https"}
+_LATER = {"http", "https"}
 
 
 class Location(NamedTuple):
-    """Where a ledger is: ``kind`` of store, ``path`` (files only), name of the ledger, and the URL as it is shown."""
+    """Where a ledger is.
+
+    ``kind`` of store, ``path`` (files only), name of the ledger, and the ``url`` as it is shown, without secrets. Of a
+    server: ``address`` is the whole URL as it was given, ``target`` what its driver takes, ``options`` are our own.
+    """
 
     kind: str
     path: str
     ledger: str
     url: str
+    address: str = ""
+    target: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Location({self.url!r})"
 
 
 def locate(url: str | os.PathLike[str] | None = None) -> Location:
     """Read a URL or path; without one ``CHATSNAPSHOT_LEDGER``, else ``./chatsnapshot.db``.
 
-    ``memory:``, ``runs.db``, ``runs.jsonl``, ``sqlite:///abs/runs.db``, ``runs.db?ledger=tenant-a``. Raises
-    :class:`LedgerError` for what is none of these.
+    ``memory:``, ``runs.db``, ``runs.jsonl``, ``sqlite:///abs/runs.db``, ``runs.db?ledger=tenant-a``,
+    ``postgresql://user@host/database?ledger=tenant-a``, ``mongodb://…``, ``nats://…``. Raises :class:`LedgerError` for
+    what is none of these.
     """
     if url is None:
         url = os.environ.get("CHATSNAPSHOT_LEDGER") or DEFAULT_PATH
@@ -42,6 +54,9 @@ def locate(url: str | os.PathLike[str] | None = None) -> Location:
     if not isinstance(text, str) or not text or "\x00" in text:
         raise LedgerError("a ledger is named by a path or URL, such as runs.db or memory:")
     scheme = _SCHEME.match(text)
+    if scheme is not None and scheme.group(1).lower() in SCHEMES:
+        server = locate_server(text, _ledger_name)
+        return Location(server.kind, "", server.ledger, server.url, text, server.target, server.options)
     kind = scheme.group(1).lower() if scheme is not None and len(scheme.group(1)) > 1 else ""
     if kind in _LATER:
         raise LedgerError(
@@ -77,9 +92,13 @@ def _split_query(rest: str) -> tuple[str, str]:
     ledger = options.pop("ledger")
     if options:
         raise LedgerError(f"unknown option {sorted(options)[0]!r} in a ledger URL; ledger=NAME is known")
-    if not _LEDGER.fullmatch(ledger):
-        raise LedgerError(f"a ledger's name is 1 to 63 of a-z, 0-9 and -, not {ledger!r}")
-    return path, ledger
+    return path, _ledger_name(ledger)
+
+
+def _ledger_name(text: str) -> str:
+    if not _LEDGER.fullmatch(text):
+        raise LedgerError(f"a ledger's name is 1 to 63 of a-z, 0-9 and -, not {text!r}")
+    return text
 
 
 def open_store(
@@ -104,6 +123,15 @@ def open_store(
         from chatsnapshot.stores.memory import MemoryStore
 
         return MemoryStore(location.url, clock=clock, entropy=entropy, limits=limits)
+    if location.target:
+        return _open_on_server(
+            location,
+            create=create,
+            read_only=read_only,
+            clock=clock,
+            entropy=entropy,
+            limits=limits,
+        )
     folder = os.path.dirname(location.path)
     if create and not read_only and not os.path.isdir(folder):
         raise NotFound(f"the folder {folder} does not exist; create it first")
@@ -138,4 +166,33 @@ def open_store(
         clock=clock,
         entropy=entropy,
         limits=limits,
+    )
+
+
+def _open_on_server(
+    location: Location,
+    *,
+    create: bool,
+    read_only: bool,
+    clock: Clock,
+    entropy: Entropy,
+    limits: Limits,
+) -> Store:
+    """A ledger on a server. It is durable whatever was asked for: ``durability="os"`` is a choice for files."""
+    if location.kind == "postgresql":
+        from chatsnapshot.stores.postgresql.store import PostgresqlStore
+
+        return PostgresqlStore(
+            location, create=create, read_only=read_only, clock=clock, entropy=entropy, limits=limits
+        )
+    if location.kind == "mongodb":
+        from chatsnapshot.stores.mongodb.store import MongodbStore
+
+        return MongodbStore(
+            location, create=create, read_only=read_only, clock=clock, entropy=entropy, limits=limits
+        )
+    from chatsnapshot.stores.nats.store import NatsStore
+
+    return NatsStore(
+        location, create=create, read_only=read_only, clock=clock, entropy=entropy, limits=limits
     )

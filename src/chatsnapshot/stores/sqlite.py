@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import apsw
@@ -120,6 +120,9 @@ class SqliteStore:
     # --- writing ---
 
     @interruptible
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Gives no hints: a look at the head is cheap."""
+
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups; see the contract."""
         with self._writing() as db:

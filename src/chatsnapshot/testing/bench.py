@@ -269,7 +269,7 @@ def _place(url: str, opener: OpenStore) -> Location:
     if opener is open_store or len(scheme) < 2 or scheme in ("memory", "sqlite", "jsonl", "file"):
         return locate(url)
     query = dict(parse_qsl(urlsplit(url).query))
-    return Location(scheme, "", query.get("ledger", "main"), url)
+    return Location(scheme, "", query.get("ledger", "main"), url, url, url)
 
 
 def with_ledger(url: str, name: str) -> str:

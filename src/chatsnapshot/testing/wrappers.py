@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from chatsnapshot.errors import CommitUncertain, LedgerError
@@ -48,6 +48,9 @@ class PassingStore:
     def head(self) -> Head:
         """See :class:`~chatsnapshot.stores.base.Store`, as for all that follow."""
         return self.inner.head()
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        self.inner.watch(wake)
 
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         return self.inner.append(groups)

@@ -1,0 +1,1 @@
+"""MongoDB: one ledger or many in a replica set that you already run."""

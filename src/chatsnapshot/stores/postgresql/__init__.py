@@ -1,0 +1,1 @@
+"""PostgreSQL: one ledger or many in a database that you already run."""

@@ -1,0 +1,1 @@
+"""Real servers for tests and benchmarks: started from installed packages on loopback, stopped with their user."""
