@@ -194,7 +194,10 @@ class Store(Protocol):
 
     @property
     def ledger_id(self) -> str:
-        """UUID text that names this history."""
+        """What it was made with: UUID text that names this history; of a copy ``+`` and the UUID of the copy follow.
+
+        See :mod:`chatsnapshot.stores.identity`. It is kept with the ledger itself and never changes.
+        """
 
     def head(self) -> Head:
         """The committed head."""
@@ -247,6 +250,8 @@ class Store(Protocol):
     def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
         """Take whole entries as they are, at head + 1 and on; used by copy and restore.
 
+        A record of an erasure among them removes the payloads that it names, in the same transaction or, where a store
+        cannot, again and again until it is done; so does what no longer has a user among the blobs.
         Raises ``Corrupt`` when a leaf does not follow from its columns or an id is known already, ``StoreUnavailable``
         when the first is not at head + 1; nothing is stored then.
         """

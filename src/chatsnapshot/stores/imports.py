@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 
+import msgspec
+
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.errors import Corrupt
 from chatsnapshot.integrity import commit, header_bytes, is_canonical_object, leaf_hash
 from chatsnapshot.jsonvalue import blob_digests
 from chatsnapshot.stores.base import Row
 
-__all__ = ["check_rows", "row_header"]
+__all__ = ["check_rows", "named_positions", "row_header"]
 
 
 def row_header(row: Row) -> bytes:
@@ -77,3 +79,14 @@ def check_rows(
             raise Corrupt(f"{where} has sequence {row[1]}, and {before + 1} is next", position=row[0])
         sequences[row[7]] = row[1]
     return blobs
+
+
+def named_positions(row: Row) -> list[int]:
+    """The positions that a record of erasure names; none for any other entry."""
+    if row[4] != "ledger.payload_erased" or row[7] != "ledger" or row[9] is None:
+        return []
+    try:
+        positions = msgspec.json.decode(row[9]).get("positions", ())
+        return [one for one in positions if type(one) is int and 0 < one < row[0]]
+    except (msgspec.DecodeError, AttributeError, TypeError):
+        return []

@@ -34,12 +34,11 @@ from chatsnapshot.stores.base import (
 from chatsnapshot.stores.clockwatch import ClockWatch
 from chatsnapshot.stores.filelock import file_lock, interruptible
 from chatsnapshot.stores.forking import at_work
-from chatsnapshot.stores.imports import check_rows
+from chatsnapshot.stores.imports import check_rows, named_positions
 from chatsnapshot.stores.jsonl_blobs import BlobFolder
 from chatsnapshot.stores.jsonl_errors import index_error
 from chatsnapshot.stores.jsonl_examine import examine
 from chatsnapshot.stores.jsonl_file import FileIO, io_error
-from chatsnapshot.stores.jsonl_follow import named_positions
 from chatsnapshot.stores.jsonl_index import JsonlIndex, transaction
 from chatsnapshot.stores.jsonl_look import Lookout
 from chatsnapshot.stores.jsonl_read import read_page, rows_at
@@ -76,6 +75,7 @@ class JsonlStore:
         entropy: Entropy,
         limits: Limits,
         files: FileIO | None = None,
+        identity: str = "",
     ) -> None:
         """``files`` stands in for the operating system's files, in tests of lost power."""
         self.url = url
@@ -105,19 +105,19 @@ class JsonlStore:
         )
         self._lookout = Lookout(real, self._segments, self._lock, self._files)
         try:
-            self.ledger_id = self._find(create)
+            self.ledger_id = self._find(create, identity)
         except BaseException:
             self.close()
             raise
 
-    def _find(self, create: bool) -> str:
+    def _find(self, create: bool, identity: str) -> str:
         """Open the files, make what is missing, mend the end, and give the ledger's id."""
         try:
             if self._read_only:
                 return self._lookout.open_read_only()
             assert self._lock is not None
             with self._lock.held(), at_work:
-                return self._writer.open(create).ledger_id
+                return self._writer.open(create, identity).ledger_id
         except OSError as error:
             raise io_error(error, self.path) from error
         except apsw.Error as error:
@@ -181,7 +181,7 @@ class JsonlStore:
         return plan(stamped, at.tree, recorded_at, known, index.last_sequence, self._sequences)
 
     def _commit(self, made: Plan, blobs: Mapping[bytes, bytes], erasing: Sequence[int] = ()) -> None:
-        self._writer.commit(made, blobs, erasing)
+        self._writer.commit(made, blobs, {made.rows[0][0]: erasing} if erasing else {})
         self._watch.committed()
         if len(self._sequences) > _SEQUENCES_KEPT:
             self._sequences.clear()
@@ -221,9 +221,9 @@ class JsonlStore:
             tree = at.tree.copy()
             tiles = tree.extend([row[12] for row in rows])
             self._sequences.clear()
-            self._writer.commit(Plan(list(rows), tiles, tree, rows[-1][2], [], []), blobs, (), foreign=True)
-            for row in rows:
-                self._writer.note_erasing(row[0], named_positions(row))
+            made = Plan(list(rows), tiles, tree, rows[-1][2], [], [])
+            erasing = {row[0]: named for row in rows if (named := named_positions(row))}
+            self._writer.commit(made, blobs, erasing, foreign=True)
             self._writer.finish_erasing(self._writer.sound())
 
     @interruptible

@@ -8,18 +8,18 @@ from itertools import chain
 from typing import NamedTuple
 
 import apsw
-import msgspec
 
 from chatsnapshot.errors import Corrupt
 from chatsnapshot.integrity import TILE_HASHES, Tree
-from chatsnapshot.stores.base import Head, Row
+from chatsnapshot.stores.base import Head
+from chatsnapshot.stores.imports import named_positions
 from chatsnapshot.stores.jsonl_file import Stamp
 from chatsnapshot.stores.jsonl_index import JsonlIndex, Sealed
 from chatsnapshot.stores.jsonl_lines import BadLine, Header, read_header, read_line, read_row
 from chatsnapshot.stores.jsonl_scan import Damage, Seen, TornTail, scan
 from chatsnapshot.stores.jsonl_segments import Segments
 
-__all__ = ["At", "caught_up", "loaded", "named_positions", "read_again", "read_on"]
+__all__ = ["At", "caught_up", "loaded", "read_again", "read_on"]
 
 _NO_LEAF = bytes(32)
 """Stands in the tree for an entry whose line is damaged: nothing proves it then."""
@@ -49,17 +49,6 @@ class At(NamedTuple):
     def head(self) -> Head:
         """The head of the ledger."""
         return Head(*self.tree.head(), self.recorded_at)
-
-
-def named_positions(row: Row) -> list[int]:
-    """The positions that a record of erasure names; none for any other entry."""
-    if row[4] != "ledger.payload_erased" or row[7] != "ledger" or row[9] is None:
-        return []
-    try:
-        positions = msgspec.json.decode(row[9]).get("positions", ())
-        return [one for one in positions if type(one) is int and 0 < one < row[0]]
-    except (msgspec.DecodeError, AttributeError, TypeError):
-        return []
 
 
 def tree_of(index: JsonlIndex, segments: Segments, head: Head, read_tile: ReadTile) -> Tree:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 
 import apsw
@@ -11,6 +10,7 @@ import apsw
 from chatsnapshot.clock import Clock, time_text
 from chatsnapshot.errors import CommitUncertain, Corrupt, NotFound, StoreFull, StorePoisoned
 from chatsnapshot.integrity import EMPTY_ROOT
+from chatsnapshot.stores.identity import new_identity
 from chatsnapshot.stores.jsonl_blobs import BlobFolder
 from chatsnapshot.stores.jsonl_erase import remove_payloads
 from chatsnapshot.stores.jsonl_file import FULL, FileIO, Unwritten, replace_file, write_all
@@ -67,7 +67,7 @@ class JsonlWriter:
 
     # --- looking ---
 
-    def open(self, create: bool) -> At:
+    def open(self, create: bool, identity: str = "") -> At:
         """Make the file when there is none, mend its end, and know its state. Raises :class:`NotFound`."""
         stamp = self._segments.stamp(1)
         if stamp is not None and self._segments.count() == 1 and has_torn_header(self._files, self._path):
@@ -79,7 +79,7 @@ class JsonlWriter:
                 raise Corrupt(f"{self._path} is missing, and segments that follow it are there; put it back")
             if not create:
                 raise NotFound(f"no ledger at {self._path}; record something there first, or check the path")
-            self._begin_segment(str(uuid.uuid4()), 1, 1, EMPTY_ROOT)
+            self._begin_segment(new_identity(identity), 1, 1, EMPTY_ROOT)
         return self.follow()
 
     def _begin_segment(self, ledger_id: str, number: int, first: int, root: bytes) -> None:
@@ -199,10 +199,16 @@ class JsonlWriter:
     # --- appending ---
 
     def commit(
-        self, made: Plan, blobs: Mapping[bytes, bytes], erasing: Sequence[int], *, foreign: bool = False
+        self,
+        made: Plan,
+        blobs: Mapping[bytes, bytes],
+        erasing: Mapping[int, Sequence[int]],
+        *,
+        foreign: bool = False,
     ) -> None:
         """Write one batch of lines; durable and in the index when it returns. ``foreign`` rows are checked first.
 
+        ``erasing``: the positions whose payloads must go, by the position of the record that says so.
         Raises :class:`StoreFull` when nothing was stored, :class:`CommitUncertain` when that is not known.
         """
         rows = made.rows
@@ -222,9 +228,9 @@ class JsonlWriter:
         index.add(rows, at.segment, at.end, [len(line) for line in lines])
         if made.tiles:
             index.add_tiles(made.tiles)
-        if erasing:
+        for record, positions in erasing.items():
             self._erasing = True
-            index.add_erasing(rows[0][0], erasing)
+            index.add_erasing(record, positions)
         self._append(at, data)
         stamp = self._segments.stamp(at.segment)
         assert stamp is not None
@@ -319,13 +325,6 @@ class JsonlWriter:
         return at
 
     # --- erasing ---
-
-    def note_erasing(self, record: int, positions: Sequence[int]) -> None:
-        """The record at this position names payloads that must go."""
-        if positions:
-            self._erasing = True
-            with transaction(self.index.db):
-                self.index.add_erasing(record, positions)
 
     def finish_erasing(self, at: At) -> At:
         """Remove the payloads that records name."""

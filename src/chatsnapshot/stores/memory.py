@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, islice, takewhile
@@ -30,7 +29,8 @@ from chatsnapshot.stores.base import (
     Traits,
 )
 from chatsnapshot.stores.clockwatch import ClockWatch
-from chatsnapshot.stores.imports import check_rows
+from chatsnapshot.stores.identity import new_identity
+from chatsnapshot.stores.imports import check_rows, named_positions
 from chatsnapshot.stores.matching import matcher
 from chatsnapshot.stores.planning import Plan, known_ids, plan
 
@@ -42,9 +42,11 @@ class MemoryStore:
 
     traits = Traits(name="memory", durable=False, processes=False, guarded=False, erases_in_commit=True)
 
-    def __init__(self, url: str, *, clock: Clock, entropy: Entropy, limits: Limits) -> None:
+    def __init__(
+        self, url: str, *, clock: Clock, entropy: Entropy, limits: Limits, identity: str = ""
+    ) -> None:
         self.url = url
-        self.ledger_id = str(uuid.uuid4())
+        self.ledger_id = new_identity(identity)
         self._clock = clock
         self._watch = ClockWatch(clock, entropy)
         self._limits = limits
@@ -204,6 +206,7 @@ class MemoryStore:
             self._tree = tree
             if rows:
                 self._recorded_at = rows[-1][2]
+            self._remove([position for row in rows for position in named_positions(row)])
 
     def erase(self, positions: Sequence[int], record: Draft) -> Row:
         """Store the record, then remove payload and salt."""
@@ -214,17 +217,22 @@ class MemoryStore:
             if not isinstance(outcome, list):
                 raise outcome
             self._take(made)
-            for position in positions:
-                row = list(self._rows[position - 1])
-                row[PAYLOAD] = row[SALT] = None
-                self._rows[position - 1] = tuple(row)  # type: ignore[assignment]
-            gone = set(positions)
-            for digest, users in list(self._blob_users.items()):
-                users -= gone
-                if not users:
-                    del self._blob_users[digest]
-                    self._blobs.pop(digest, None)
+            self._remove(positions)
             return outcome[0]
+
+    def _remove(self, positions: Sequence[int]) -> None:
+        if not positions:
+            return
+        for position in positions:
+            row = list(self._rows[position - 1])
+            row[PAYLOAD] = row[SALT] = None
+            self._rows[position - 1] = tuple(row)  # type: ignore[assignment]
+        gone = set(positions)
+        for digest, users in list(self._blob_users.items()):
+            users -= gone
+            if not users:
+                del self._blob_users[digest]
+                self._blobs.pop(digest, None)
 
     def checkpoint(self, name: str, version: int) -> Checkpoint | None:
         """Where a projection stands."""

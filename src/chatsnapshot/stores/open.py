@@ -27,6 +27,8 @@ class Location(NamedTuple):
 
     ``kind`` of store, ``path`` (files only), name of the ledger, and the ``url`` as it is shown, without secrets. Of a
     server: ``address`` is the whole URL as it was given, ``target`` what its driver takes, ``options`` are our own.
+    ``identity`` is what a ledger that is made there is to be made with, where that is decided (a copy);
+    :func:`chatsnapshot.stores.identity.new_identity` gives a new one otherwise.
     """
 
     kind: str
@@ -36,6 +38,7 @@ class Location(NamedTuple):
     address: str = ""
     target: str = ""
     options: tuple[tuple[str, str], ...] = ()
+    identity: str = ""
 
     def __repr__(self) -> str:
         return f"Location({self.url!r})"
@@ -122,7 +125,9 @@ def open_store(
             raise NotFound("a memory: ledger is always new, so there is nothing to open read-only")
         from chatsnapshot.stores.memory import MemoryStore
 
-        return MemoryStore(location.url, clock=clock, entropy=entropy, limits=limits)
+        return MemoryStore(
+            location.url, clock=clock, entropy=entropy, limits=limits, identity=location.identity
+        )
     if location.target:
         return _open_on_server(
             location,
@@ -153,6 +158,7 @@ def open_store(
             clock=clock,
             entropy=entropy,
             limits=limits,
+            identity=location.identity,
         )
     from chatsnapshot.stores.sqlite import SqliteStore
 
@@ -166,6 +172,7 @@ def open_store(
         clock=clock,
         entropy=entropy,
         limits=limits,
+        identity=location.identity,
     )
 
 

@@ -38,7 +38,7 @@ from chatsnapshot.stores.base import (
 from chatsnapshot.stores.clockwatch import ClockWatch
 from chatsnapshot.stores.filelock import file_lock, interruptible
 from chatsnapshot.stores.forking import at_work
-from chatsnapshot.stores.imports import check_rows
+from chatsnapshot.stores.imports import check_rows, named_positions
 from chatsnapshot.stores.leaving import leave_open
 from chatsnapshot.stores.planning import Plan, known_ids, plan
 from chatsnapshot.stores.sqlite_errors import is_unwritten, mapped
@@ -72,6 +72,7 @@ class SqliteStore:
         clock: Clock,
         entropy: Entropy,
         limits: Limits,
+        identity: str = "",
     ) -> None:
         self.url = url
         self.path = path
@@ -95,12 +96,12 @@ class SqliteStore:
             raise NotFound(f"no ledger at {path}; record something there first, or check the path")
         self._lock = None if read_only else file_lock(os.path.realpath(path) + ".lock")
         try:
-            self.ledger_id = self._find(create)
+            self.ledger_id = self._find(create, identity)
         except BaseException:
             self.close()
             raise
 
-    def _find(self, create: bool) -> str:
+    def _find(self, create: bool, identity: str) -> str:
         """Open the file, make what is missing, and give the ledger's id."""
         if self._lock is None:
             with self._reading() as db:
@@ -109,7 +110,7 @@ class SqliteStore:
             with self._lock.held(), at_work:
                 db = self._connected()
                 if create:
-                    found = sqlite_schema.create(db, self._ledger, time.time_ns())
+                    found = sqlite_schema.create(db, self._ledger, time.time_ns(), identity)
                 else:
                     found = sqlite_schema.ledger_id(db, self._ledger, self.path)
                 add_views(db, self._names)
@@ -192,8 +193,12 @@ class SqliteStore:
             made = Plan(list(rows), tiles, tree, rows[-1][2], [], [])
             self._writer.write(db, made)
             self._writer.import_blobs(db, users, blobs)
+            erased = [position for row in rows for position in named_positions(row)]
+            self._writer.erase(db, erased)
             self._sequences.clear()
             self._commit(db, made)
+            if erased:
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @interruptible
     def save_states(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import array
 import os
-import uuid
 from urllib.parse import quote
 
 import apsw
 
 from chatsnapshot.clock import time_text
 from chatsnapshot.errors import Corrupt, FormatTooNew, NotFound
+from chatsnapshot.stores.identity import new_identity
 from chatsnapshot.stores.sqlite_views import make_views
 
 __all__ = ["APPLICATION_ID", "FORMAT", "Names", "connect", "create", "is_immutable", "ledger_id"]
@@ -223,8 +223,11 @@ def _check(db: apsw.Connection, path: str) -> None:
         )
 
 
-def create(db: apsw.Connection, ledger: str, now_ns: int) -> str:
-    """Make the ledger's tables when they are not there; gives the ledger's id. The caller holds the file lock."""
+def create(db: apsw.Connection, ledger: str, now_ns: int, identity: str = "") -> str:
+    """Make the ledger's tables when they are not there; gives the ledger's id. The caller holds the file lock.
+
+    ``identity`` is what a ledger that is made is made with; without one it gets an id of its own.
+    """
     known = _known_id(db, ledger)
     if known is not None:
         return known
@@ -239,7 +242,7 @@ def create(db: apsw.Connection, ledger: str, now_ns: int) -> str:
         for trigger in _TRIGGERS:
             db.execute(trigger.format_map(names))
         make_views(db, names)
-        made = str(uuid.uuid4())
+        made = new_identity(identity)
         db.execute("INSERT INTO ledger VALUES (?, ?, ?, ?)", (ledger, made, FORMAT, time_text(now_ns)))
         db.execute("COMMIT")
     finally:

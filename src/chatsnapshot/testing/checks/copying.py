@@ -132,3 +132,28 @@ def entries_that_do_not_follow_are_refused_and_nothing_is_stored(bench: Bench) -
         store_of(copy).import_rows(rows[10:], {})
         expect_equal(copy.verify().root, source.verify().root, "root of the copy in the end")
         expect_sound(copy, 40)
+
+
+@check("copying")
+def the_record_of_an_erasure_removes_what_was_taken_before_it(bench: Bench) -> None:
+    with bench.reference(clock=Ticking()) as source, bench.open() as copy:
+        record_varied(source, bench, 20)
+        own, shared = b"\x02" * 50_000, b"\x03" * 50_000
+        alone = source.record(**event(1, "blobs", payload={"own": own, "shared": shared}))
+        source.record(**event(2, "blobs", payload={"shared": shared}))
+        rows, blobs = _rows(source), _blobs(source)
+        store_of(copy).import_rows(rows, blobs)
+        source.erase([3, alone.position], reason="asked to")
+        source.record(**event(3, "after"))
+        late = _rows(source)
+        store_of(copy).import_rows(late[len(rows) :], {})
+        expect_equal(_rows(copy), late, "rows of the copy")
+        kept = sorted(digest for digest, _, _ in store_of(source).blobs())
+        expect_equal(sorted(digest for digest, _, _ in store_of(copy).blobs()), kept, "blobs that are left")
+        expect_equal(copy.verify().erased, 2, "erased payloads")
+        expect_sound(copy, len(late))
+    with bench.open() as copy:
+        # Everything in one go: the payloads come with the record that says that they are gone.
+        store_of(copy).import_rows([*rows, *late[len(rows) :]], blobs)
+        expect_equal(_rows(copy), late, "rows of a copy that takes payloads and record together")
+        expect_sound(copy, len(late))
