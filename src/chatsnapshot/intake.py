@@ -48,8 +48,8 @@ _FILLED = tuple(
 )
 """The names of filled-in fields by the sum of their bits."""
 
-_OWN_TYPES = frozenset({"ledger.payload_erased", "ledger.clock_behind"})
-"""Facts that verification relies on: only the ledger states them."""
+_OWN_TYPES = frozenset({"ledger.payload_erased", "ledger.clock_behind", "ledger.promoted"})
+"""Facts that verification and copies rely on: only the ledger states them."""
 
 Check = Callable[[str, int | None, bytes], None]
 """Looks at event type, schema version (``None`` for 1) and payload as it will be stored; raises to refuse it."""
@@ -282,7 +282,8 @@ def _usable_type(event_type: object) -> str:
     known = check_event_type(event_type)
     if known in _OWN_TYPES:
         raise InvalidEvent(
-            f"{known} is recorded by the ledger itself; use erase(), or a type of your own", path="event_type"
+            f"{known} is recorded by the ledger itself; use erase() or chatsnapshot promote, or a type of your own",
+            path="event_type",
         )
     return known
 

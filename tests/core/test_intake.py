@@ -178,7 +178,7 @@ def test_a_type_that_does_not_read_domain_dot_name_is_refused(ledger: Ledger, ba
     assert ledger.head == 0
 
 
-@pytest.mark.parametrize("own", ["ledger.payload_erased", "ledger.clock_behind"])
+@pytest.mark.parametrize("own", ["ledger.payload_erased", "ledger.clock_behind", "ledger.promoted"])
 def test_what_verification_relies_on_is_recorded_by_the_ledger_alone(ledger: Ledger, own: str) -> None:
     with pytest.raises(InvalidEvent, match="recorded by the ledger itself"):
         ledger.record(own, {"positions": [1]}, correlation_id="ledger")

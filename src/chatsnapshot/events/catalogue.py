@@ -66,6 +66,7 @@ TYPES: dict[str, str] = {
     "ledger.gap": "events could not be stored and were dropped",
     "ledger.rejected": "a store refused events",
     "ledger.clock_behind": "the ledger's clock went back and its last time was repeated",
+    "ledger.promoted": "a copy became a ledger of its own, to record in",
 }
 """Event type to one line that says what it means."""
 

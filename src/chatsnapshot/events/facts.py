@@ -23,6 +23,7 @@ __all__ = [
     "Limit",
     "Memory",
     "Output",
+    "Promotion",
     "Rejection",
     "Retrieval",
     "Seen",
@@ -36,6 +37,7 @@ __all__ = [
     "read_limit",
     "read_memory",
     "read_output",
+    "read_promotion",
     "read_rejection",
     "read_retrieval",
     "read_seen",
@@ -238,6 +240,20 @@ class ClockBehind(msgspec.Struct, frozen=True):
         return f"{behind}behind {self.recorded_at}" if self.recorded_at else behind.strip()
 
 
+class Promotion(msgspec.Struct, frozen=True):
+    """Which ledger a copy became, and of which ledger its entries up to here are."""
+
+    ledger_id: str | None
+    copied_from: str | None
+    reason: str | None
+
+    @property
+    def text(self) -> str:
+        """``0b1f6e0e-…, copied from c35ad881-…: the first machine is gone``."""
+        of = f"copied from {self.copied_from}" if self.copied_from else ""
+        return ": ".join(filter(None, (", ".join(filter(None, (self.ledger_id, of))), self.reason)))
+
+
 def read_change(payload: Mapping[str, Any]) -> Change:
     """What changed, from what to what."""
     return Change(
@@ -355,6 +371,13 @@ def read_clock_behind(payload: Mapping[str, Any]) -> ClockBehind:
     """How far the clock went back."""
     return ClockBehind(
         _text(payload, "clock"), _text(payload, "recorded_at"), whole(payload.get("behind_ns"))
+    )
+
+
+def read_promotion(payload: Mapping[str, Any]) -> Promotion:
+    """Which ledger a copy became, and of which it had been one."""
+    return Promotion(
+        ident(payload.get("ledger_id")), ident(payload.get("copied_from")), _text(payload, "reason")
     )
 
 

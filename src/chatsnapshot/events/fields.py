@@ -29,6 +29,8 @@ _INT64 = 2**63
 _DEPTH_MAX = 80
 _TOO_DEEP = "[nested too deeply to show]"
 _FAILURES = frozenset({"error", "errored", "failed", "failure", "exception"})
+_FAILURE_KEYS = frozenset({"is_error", "error", "success", "ok", "is_exec_success", "status"})
+_SIMPLE_DEPTH_MAX = 20
 
 
 def payload_of(entry: LedgerEntry) -> Mapping[str, Any]:
@@ -100,11 +102,37 @@ def strings(value: Any) -> tuple[str, ...]:
 
 
 def readable(value: Any) -> Any:
-    """A stored JSON value as JSON that people read: tags as their values, numbers that any JSON reader can hold."""
+    """A stored JSON value as JSON that people read: tags as their values, numbers that any JSON reader can hold.
+
+    A value that reads so already is given back itself.
+    """
+    if _simple(value, 0):
+        return value
     try:
         return _bounded(plain(value), 0)
     except RecursionError:
         return _TOO_DEEP
+
+
+def _simple(value: Any, depth: int) -> bool:
+    """Whether a value is plain JSON, without tags and without numbers that some readers cannot hold."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return True
+    if kind is int:
+        return bool(-_INT64 <= value < 2 * _INT64)
+    if kind is float:
+        return bool(value - value == 0)
+    if depth == _SIMPLE_DEPTH_MAX:
+        return False
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str or key[:1] == "$" or not _simple(item, depth + 1):
+                return False
+        return True
+    if kind is list:
+        return all(_simple(item, depth + 1) for item in value)
+    return False
 
 
 def _bounded(value: Any, depth: int) -> Any:
@@ -176,6 +204,8 @@ def error_text(value: Any) -> str | None:
 
 def failed(payload: Mapping[str, Any]) -> bool:
     """Whether a payload says that something went wrong: a flag, an error, a status."""
+    if _FAILURE_KEYS.isdisjoint(payload):
+        return False
     for flag in ("is_error", "error"):
         if payload.get(flag) not in (None, False, "", {}, []):
             return True
@@ -189,14 +219,18 @@ def failed(payload: Mapping[str, Any]) -> bool:
     return isinstance(status, int) and not isinstance(status, bool) and 400 <= status <= 599
 
 
-def merged(payload: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+def merged(payload: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
     """The payload with the fields of the objects under ``keys`` beside its own; the inner ones win."""
-    out = dict(payload)
+    out: dict[str, Any] | None = None
     for key in keys:
         inner = payload.get(key)
-        if inner is not None and isinstance(inner, Mapping) and placeholder(inner) is None:
+        # Asking a text whether it is a mapping costs more than all else here.
+        if inner is None or type(inner) is str or not isinstance(inner, Mapping):
+            continue
+        if placeholder(inner) is None:
+            out = dict(payload) if out is None else out
             out.update((name, value) for name, value in inner.items() if value is not None)
-    return out
+    return payload if out is None else out
 
 
 def known(payload: Mapping[str, Any], keys: Iterable[str]) -> bool:

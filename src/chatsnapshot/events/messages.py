@@ -28,6 +28,13 @@ __all__ = ["Call", "Media", "Result", "Said", "looks_like_message", "read_messag
 
 _NAMES = ("name", "sender", "agent", "author", "speaker", "from")
 _CONTENT = ("parts", "content", "text", "value", "message", "output")
+_NOT_PLAIN = frozenset(
+    {
+        *("messages", "message", "parts", "tool_calls", "function_call", "tool_call_id", "call_id"),
+        *("reasoning", "reasoning_content", "refusal", "tool_responses", "tool_results"),
+    }
+)
+"""A payload with none of these keys, a text as its content and a role other than a tool's is that text, said."""
 _TEXT = frozenset({"text", "input_text", "output_text", "refusal"})
 _REASONING = frozenset({"reasoning", "thinking", "redacted_thinking"})
 _CALL = frozenset({"tool_call", "tool_use", "function_call", "server_tool_call", "server_tool_use"})
@@ -208,6 +215,12 @@ def looks_like_message(payload: Mapping[str, Any]) -> bool:
 
 def read_messages(payload: Mapping[str, Any]) -> tuple[Said, ...]:
     """The messages of a payload, one as a rule; a payload of no known shape becomes one message with its JSON."""
+    text = payload.get("content")
+    if type(text) is str and text and _NOT_PLAIN.isdisjoint(payload):
+        role = ident(payload.get("role"))
+        if role != "tool" and role != "function":
+            name, to = first(payload, *_NAMES), first(payload, "recipient", "to")
+            return (Said(role, name_of(name), name_of(to), text),)
     return tuple(map(_read, _apart(payload)))
 
 

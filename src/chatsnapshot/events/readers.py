@@ -43,6 +43,7 @@ _BY_NAME: dict[str, Reader] = {
     "ledger.gap": facts.read_gap,
     "ledger.rejected": facts.read_rejection,
     "ledger.clock_behind": facts.read_clock_behind,
+    "ledger.promoted": facts.read_promotion,
 }
 
 READERS: dict[str, Reader] = {

@@ -45,6 +45,7 @@ _KINDS = {
     "ledger.gap": "gap",
     "ledger.rejected": "rejected",
     "ledger.clock_behind": "clock",
+    "ledger.promoted": "promotion",
 }
 _STARTS = {
     *RUN_STARTS,
@@ -193,6 +194,10 @@ def _erasure(said: Said, entry: LedgerEntry, payload: Mapping[str, Any]) -> None
     said.erases, said.reason = read.positions, read.reason
 
 
+def _promotion(said: Said, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+    said.reason = facts.read_promotion(payload).reason
+
+
 def _lost(said: Said, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
     one = ident(payload.get("correlation_id"))
     said.concerns = strings(payload.get("correlations")) + (() if one is None else (one,))
@@ -214,4 +219,5 @@ _READ: dict[str, Callable[[Said, LedgerEntry, Mapping[str, Any]], None]] = {
     "gap": _lost,
     "rejected": _lost,
     "clock": _plain,
+    "promotion": _promotion,
 }

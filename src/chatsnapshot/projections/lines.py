@@ -231,6 +231,7 @@ _LINES: dict[str, Callable[[Payload], str]] = {
     "ledger.gap": _told("gap", facts.read_gap),
     "ledger.rejected": _told("rejected", facts.read_rejection),
     "ledger.clock_behind": _told("clock", facts.read_clock_behind),
+    "ledger.promoted": _told("promoted", facts.read_promotion),
     "integration.call": _service("calls"),
     "integration.response": _service("answer of"),
     "integration.api_triggered": _service("triggered by"),

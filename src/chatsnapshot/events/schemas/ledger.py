@@ -1,4 +1,4 @@
-"""Payloads of the ledger's own facts: erasures, gaps, refused events, a clock that went back."""
+"""Payloads of the ledger's own facts: erasures, gaps, refused events, a clock that went back, a promotion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from chatsnapshot.events.schemas.base import Schema, schema
 
-__all__ = ["SCHEMAS", "ClockBehind", "Gap", "PayloadErased", "Rejected"]
+__all__ = ["SCHEMAS", "ClockBehind", "Gap", "PayloadErased", "Promoted", "Rejected"]
 
 _Natural = Annotated[int, Meta(ge=0)]
 _Position = Annotated[int, Meta(ge=1)]
@@ -56,6 +56,14 @@ class ClockBehind(msgspec.Struct, kw_only=True, omit_defaults=True):
     behind_ns: Annotated[_Natural, Meta(description="how far the clock is behind", extra={"unit": "ns"})]
 
 
+class Promoted(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A copy became a ledger of its own: up to here its entries are those of the ledger that it was copied from."""
+
+    ledger_id: Annotated[str, Meta(description="id of the ledger from here on")]
+    copied_from: Annotated[str, Meta(description="id of the ledger that the entries before are of")]
+    reason: Annotated[str | None, Meta(description="why")] = None
+
+
 SCHEMAS: tuple[Schema, ...] = (
     schema(
         "ledger.payload_erased", PayloadErased, {"positions": [12, 13], "reason": "asked for by the customer"}
@@ -90,6 +98,15 @@ SCHEMAS: tuple[Schema, ...] = (
             "clock": "2026-11-30T02:25:00.000000Z",
             "recorded_at": "2026-11-30T02:26:03.123456Z",
             "behind_ns": 63_123_456_000,
+        },
+    ),
+    schema(
+        "ledger.promoted",
+        Promoted,
+        {
+            "ledger_id": "0b1f6e0e-5f3c-4f0e-8f5e-6f1f4f1f2a33",
+            "copied_from": "c35ad881-3229-4172-9fcf-fdb0b2847549",
+            "reason": "the machine of the first ledger is gone",
         },
     ),
 )
