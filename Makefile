@@ -44,9 +44,10 @@ docs: ## build the documentation into site/
 	.venvs/docs/bin/zensical build --strict --clean
 	@echo "Built: open site/index.html"
 
-serve: ## the HTTP service
-	@echo "The HTTP service is not part of this version. Look into a ledger with: $(VENV)/bin/chatsnapshot runs" >&2
-	@exit 1
+serve: ## the HTTP service over ./chatsnapshot.db, on http://127.0.0.1:8420
+	@$(SET_UP) $(VENV) demo $(PYTHON)
+	@$(VENV)/bin/python -c 'import starlette, uvicorn' 2>/dev/null || $(SET_UP) $(VENV) test $(PYTHON)
+	@$(VENV)/bin/chatsnapshot serve
 
 lock: ## write the hashed locks anew from pyproject.toml
 	@$(SET_UP) .venvs/lock lock $(PYTHON)

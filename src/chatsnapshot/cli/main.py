@@ -38,6 +38,9 @@ SECTIONS = {
         "tail": (_HOME + "tail", "Follow events as they are recorded."),
         "feed": (_HOME + "feed", "Write what a named consumer has not had yet, each entry at least once."),
     },
+    "Serve": {
+        "serve": (_HOME + "serve", "Serve ledgers over HTTP."),
+    },
     "Check": {
         "verify": (_HOME + "verify", "Check that nothing was changed, lost or reordered."),
         "schema": (_HOME + "schema", "List, show, export and compare the schemas of payloads."),

@@ -1,0 +1,98 @@
+"""The ASGI application: routes from the endpoints, access before anything else, and every error as a problem."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from chatsnapshot.server.endpoints import Call, Endpoint
+from chatsnapshot.server.problems import Problem, problem_of, problem_response
+from chatsnapshot.server.routes import ENDPOINTS
+from chatsnapshot.server.routes.health import HEALTH
+from chatsnapshot.server.service import Service
+
+__all__ = ["application"]
+
+_log = logging.getLogger("chatsnapshot.server")
+
+
+def application(service: Service, endpoints: Iterable[Endpoint] = ENDPOINTS) -> Starlette:
+    """The application of a service; its lifespan opens and closes the ledgers."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        await service.start()
+        try:
+            yield
+        finally:
+            await service.stop()
+
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in endpoints:
+        by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+    routes = [Route(path, _open(service, handle), methods=["GET"]) for path, handle in HEALTH.items()]
+    for path, methods in by_path.items():
+        for prefix in ("/v1", "/v1/ledgers/{ledger}"):
+            routes.append(Route(prefix + path, _guarded(service, methods), methods=list(methods)))
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _http_error, Problem: _failed, Exception: _failed},
+    )
+    app.state.service = service
+    return app
+
+
+def _open(service: Service, handle: Any) -> Any:
+    async def answer(request: Request) -> Response:
+        return await handle(service)  # type: ignore[no-any-return]
+
+    return answer
+
+
+def _guarded(service: Service, methods: Mapping[str, Endpoint]) -> Any:
+    async def answer(request: Request) -> Response:
+        endpoint = methods.get(request.method) or methods["GET"]  # HEAD
+        try:
+            access = await service.gate.admit(request)
+            name, ledger = service.named(request.path_params.get("ledger"))
+            if access.ledgers is not None and name not in access.ledgers:
+                raise Problem(404, "no-ledger", "there is no ledger of that name here")
+            if not access.allows(endpoint.scope, name):
+                raise Problem(
+                    403, "scope", f"this needs a key with the scope {endpoint.scope}", scope=endpoint.scope
+                )
+            return await endpoint.handle(Call(request, service, access, name, ledger))
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+        except Exception as error:
+            return _answer(request, error)
+
+    return answer
+
+
+def _answer(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    if problem.status == 500:
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem_response(problem)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _answer(request, error)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """What Starlette itself refuses: unknown paths and methods."""
+    assert isinstance(error, HTTPException)
+    kinds = {404: ("no-path", "there is no such path"), 405: ("no-method", "this path has other methods")}
+    kind, detail = kinds.get(error.status_code, ("http", str(error.detail)))
+    return problem_response(Problem(error.status_code, kind, detail, headers=error.headers))

@@ -1,0 +1,49 @@
+"""What a service is started with: its ledgers, and every limit with its unit and default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from chatsnapshot.limits import KIB, MIB
+
+__all__ = ["Settings"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a service behaves. ``ledgers`` maps each name in a path to the URL of a ledger."""
+
+    ledgers: Mapping[str, str]
+    create: bool = True
+    """Make ledgers that are not there."""
+
+    hosts: tuple[str, ...] = ()
+    """Names that the Host header may hold beside loopback, without a port."""
+
+    body_bytes_max: int = 8 * MIB
+    """Bytes of a request that is held in memory whole, after decompression; lines may come without end."""
+
+    event_bytes_max: int = 8 * MIB + 64 * KIB
+    """Bytes of one event, as one line of NDJSON."""
+
+    batch_events_max: int = 1_000
+    """Events in one JSON array."""
+
+    depth_max: int = 64
+    """Nesting of JSON that is taken."""
+
+    gzip_ratio_max: int = 100
+    """How many times its size a compressed body may grow to."""
+
+    body_seconds_max: float = 30.0
+    """A body of which nothing new arrives for so long is given up."""
+
+    bodies_bytes_max: int = 64 * MIB
+    """Bytes of all requests that are held at once; more are answered with 503 and Retry-After."""
+
+    streams_max: int = 1_000
+    """Live streams at once; more are answered with 503 and Retry-After."""
+
+    heartbeat_seconds: float = 15.0
+    """A live stream that has nothing to say says so, with its position, this often."""
