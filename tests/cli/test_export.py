@@ -97,3 +97,22 @@ def test_secrets_are_taken_out_when_that_is_asked_for(path: Path, run: Any) -> N
 def test_no_ledger_is_told(run: Any, tmp_path: Path) -> None:
     done = run("export", "--all", "--format", "csv", "--ledger", str(tmp_path / "none.db"))
     assert done.exit_code == 2
+
+
+def test_pages_of_several_runs_go_to_a_folder(story: Path, run: Any, tmp_path: Path) -> None:
+    with chatsnapshot.open(story) as ledger:
+        ledger.record("execution.run_started", {"run_id": "turn-1", "name": "first"}, correlation_id="talk")
+        ledger.record("execution.run_completed", {"run_id": "turn-1"}, correlation_id="talk")
+        ledger.record("execution.run_started", {"run_id": "turn-2", "name": "second"}, correlation_id="talk")
+    folder = tmp_path / "pages"
+    done = run("export", "run-1", "turn-1", "--format", "html", "-o", f"{folder}/", "--ledger", str(story))
+    assert done.exit_code == 0 and "html, 2 runs" in done.stdout
+    assert sorted(os.listdir(folder)) == ["index.html", "run-1.html", "talk.html"]
+    assert "first, a run in ChatSnapshot" in (folder / "talk.html").read_text().replace("\u2068", "").replace(
+        "\u2069", ""
+    )
+
+
+def test_prices_are_for_pages_alone(story: Path, run: Any) -> None:
+    done = run("export", "run-1", "--format", "csv", "--prices", "p.json", "--ledger", str(story))
+    assert done.exit_code == 1 and "--prices are about pages" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -185,6 +186,7 @@ def test_an_empty_ledger_gives_a_readable_file(
         "csv": lambda: made.count(b"\n") == 1,
         "cloudevents": lambda: made == b"[]\n",
         "ocel": lambda: made.startswith(b'{"events":[],"objects":['),
+        "prov": lambda: list(json.loads(made)) == ["prefix"],
     }
     assert expected.get(format, lambda: made == b"")()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
-FORMATS = ["jsonl", "csv", "mermaid", "dot", "graphml", "ocel", "otlp", "cloudevents", "chat"]
+FORMATS = ["jsonl", "csv", "mermaid", "dot", "graphml", "prov", "ocel", "otlp", "cloudevents", "chat"]
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -9,7 +9,7 @@ import msgspec
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.exporters.base import Sink, Tally
 from chatsnapshot.exporters.chatlines import Torn, chat_line
-from chatsnapshot.exporters.choosing import Choice
+from chatsnapshot.exporters.choosing import JUDGED_OUT, Choice
 from chatsnapshot.projections.base import fold
 from chatsnapshot.projections.forest import owner_at
 from chatsnapshot.projections.latest import newest
@@ -20,7 +20,6 @@ from chatsnapshot.projections.transcript import TranscriptProjection
 
 __all__ = ["Chat"]
 
-JUDGED_OUT = "runs that were not evaluated so"
 ERASED = "runs with an erased payload"
 ELSEWHERE = "runs with content that was withheld or moved to a blob"
 

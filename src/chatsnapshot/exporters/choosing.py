@@ -22,7 +22,10 @@ from chatsnapshot.redaction import Redacts
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["Choice", "check_filters"]
+__all__ = ["JUDGED_OUT", "Choice", "check_filters"]
+
+JUDGED_OUT = "runs that were not evaluated so"
+"""Why runs are left out for which a condition did not hold."""
 
 MERGED_MAX = 32
 """Correlations that are read side by side; of more the whole ledger is read in one pass."""

@@ -11,10 +11,12 @@ from chatsnapshot.exporters.cloudevents import CloudEvents
 from chatsnapshot.exporters.diagrams import Dot, Mermaid
 from chatsnapshot.exporters.entries import ProvenEntries
 from chatsnapshot.exporters.graphml import GraphMl
+from chatsnapshot.exporters.html.pages import HtmlPages
 from chatsnapshot.exporters.jsonl import Envelopes
 from chatsnapshot.exporters.ocel import Ocel
 from chatsnapshot.exporters.otlp import Otlp
 from chatsnapshot.exporters.parquet import Parquet
+from chatsnapshot.exporters.prov import Prov
 from chatsnapshot.exporters.spreadsheet import Csv
 
 __all__ = ["FORMATS", "exporter_of"]
@@ -26,10 +28,12 @@ _EXPORTERS: tuple[Exporter, ...] = (
     Mermaid(),
     Dot(),
     GraphMl(),
+    Prov(),
     Ocel(),
     Otlp(),
     CloudEvents(),
     Chat(),
+    HtmlPages(),
 )
 
 FORMATS: dict[str, str] = {exporter.format: exporter.what for exporter in _EXPORTERS}

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=True),
-    help="Write to a file, which appears whole or not at all; by default (and for -) to standard output.",
+    help="Write to a file, which appears whole or not at all; by default (and for -) to standard output. "
+    "html: FOLDER/ for several pages.",
 )
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @click.option("--entries", is_flag=True, help="jsonl: whole entries with proofs and blobs.")
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
 @click.option("--end", metavar="TIME", help="Only events that happened before.")
 @until_option
 @click.option("--redact", is_flag=True, help="Take secrets out of what is written.")
+@click.option(
+    "--prices", metavar="FILE", help="html: prices by model, as for metrics; without it costs are unknown."
+)
 @json_option("the report as a JSON object (with -o)")
 @ledger_option
 def command(
@@ -69,16 +73,21 @@ def command(
     end: str | None,
     until: Until,
     redact: bool,
+    prices: str | None,
     as_json: bool,
 ) -> None:
     """Write runs or events for other programs: CSV, Parquet, traces …
 
     RUN is a run or correlation id; --all takes the whole ledger. FORMAT is jsonl, csv, parquet, mermaid, dot,
-    graphml, ocel, otlp, cloudevents or chat. What is left out is counted and said. Nothing in the ledger changes.
+    graphml, prov, ocel, otlp, cloudevents, chat or html. What is left out is counted and said. Nothing in the
+    ledger changes.
     """
-    from chatsnapshot.exporters import export, exporter_of
+    from chatsnapshot.exporters import Exporter, export, exporter_of
+    from chatsnapshot.exporters.html import HtmlPages
 
-    exporter = exporter_of(form, entries=entries)
+    exporter: Exporter = exporter_of(form, entries=entries)
+    if prices is not None and form != "html":
+        raise click.UsageError("--prices are about pages; name them with --format html.")
     output = None if output == "-" else output
     if bool(runs) == everything:
         raise click.UsageError("Name runs, or give --all for the whole ledger.")
@@ -95,15 +104,17 @@ def command(
         "end": end,
     }
     with open_to_read() as ledger, Progress() as progress:
+        named = {correlation_of(ledger, run): run for run in runs}
+        if form == "html":
+            exporter = HtmlPages(run_ids=named, prices=prices)
         report = export(
             ledger,
             output if output is not None else _Stdout(),
-            form,
-            runs=None if everything else [correlation_of(ledger, run) for run in runs],
+            exporter,
+            runs=None if everything else list(named),
             children=children,
             until=until,
             evaluation=evaluations,
-            entries=entries,
             redact="secrets" if redact else None,
             force=force,
             progress=(lambda done, whole: progress.show("exporting", done, whole)) if output else None,

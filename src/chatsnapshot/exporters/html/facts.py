@@ -24,7 +24,7 @@ from chatsnapshot.report import Report
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["PageFacts", "gather"]
+__all__ = ["PageFacts", "facts_of", "gather"]
 
 
 class PageFacts(msgspec.Struct, frozen=True):
@@ -87,22 +87,36 @@ def gather(
     name = unicodedata.normalize("NFC", run)
     redactor = redactor_of(redact, "withhold")
     choice = Choice(ledger, runs=[name], children=children, until=until, redactor=redactor)
+    facts = facts_of(choice, name, run_id=run_id, prices=prices)
+    report = ledger.verify(progress=progress) if verify else None
+    return msgspec.structs.replace(facts, report=report)
+
+
+def facts_of(
+    choice: Choice,
+    name: str,
+    *,
+    run_id: str | None = None,
+    prices: Any = None,
+    report: Report | None = None,
+) -> PageFacts:
+    """The facts of a correlation as far as they were chosen, with a report of ``verify`` that was made before."""
     held = _Held(choice, name)
-    runs: Runs = view(held, "runs", name, children=children)
-    timeline: Timeline = view(held, "timeline", name, children=children)
+    runs: Runs = view(held, "runs", name, children=choice.children)
+    timeline: Timeline = view(held, "timeline", name, children=choice.children)
     return PageFacts(
         correlation_id=name,
         until=choice.until,
         run=_chosen(runs, name, run_id),
         runs=runs,
         timeline=timeline,
-        transcript=view(held, "transcript", name, children=children),
-        graph=view(held, "graph", name, children=children),
-        metrics=metrics_of(held, name, children=children, prices=prices),
+        transcript=view(held, "transcript", name, children=choice.children),
+        graph=view(held, "graph", name, children=choice.children),
+        metrics=metrics_of(held, name, children=choice.children, prices=prices),
         path=critical_path(timeline),
         entries=held.entries,
-        redacted=redactor is not None,
-        report=ledger.verify(progress=progress) if verify else None,
+        redacted=choice.redactor is not None,
+        report=report,
     )
 
 

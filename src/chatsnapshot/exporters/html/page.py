@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from chatsnapshot.exporters.html.conversation import conversation
+from chatsnapshot.exporters.html.document import document
 from chatsnapshot.exporters.html.eventlist import event_list, listed
 from chatsnapshot.exporters.html.facts import PageFacts, gather
 from chatsnapshot.exporters.html.graphpicture import graph_picture
 from chatsnapshot.exporters.html.markup import Anchors, Html, element, isolated, joined, said
 from chatsnapshot.exporters.html.measures import evaluations, judgements, metric_tables
 from chatsnapshot.exporters.html.runtree import run_tree
-from chatsnapshot.exporters.html.style import STYLE
 from chatsnapshot.exporters.html.summary import summary, title_of, verification
 from chatsnapshot.exporters.html.waterfall import waterfall
 from chatsnapshot.exporters.placing import placed
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
 
 __all__ = ["PageReport", "render_page", "write_page"]
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-"""What a browser may load for the page: nothing."""
 
 
 class PageReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,32 +104,18 @@ def render_page(facts: PageFacts) -> bytes:
         *([("evaluations", "Evaluations", evaluations(judged, anchors))] if judged else []),
         ("events", "Events", event_list(facts, items, anchors)),
     ]
-    body = element(
-        "body",
+    title = title_of(facts)
+    return document(
+        f"{isolated(title, 120)}, a run in ChatSnapshot",
         element("a", "Skip to the run", class_="skip", href="#main"),
         element(
             "header",
             element("p", "ChatSnapshot, a record of a run", class_="brand"),
-            element("h1", said(title_of(facts), 300)),
+            element("h1", said(title, 300)),
         ),
         _contents(sections),
         element("main", *(_section(*one) for one in sections), id="main"),
         element("footer", element("p", _source(facts))),
-    )
-    page = Html(f'<!doctype html>\n<html lang="en">\n{_head(title_of(facts))}\n{body}\n</html>\n')
-    return page.encode("utf-8", "replace")
-
-
-def _head(title: str) -> Html:
-    return element(
-        "head",
-        Html('<meta charset="utf-8">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html('<meta name="color-scheme" content="light dark">'),
-        Html('<meta name="referrer" content="no-referrer">'),
-        element("title", f"{isolated(title, 120)}, a run in ChatSnapshot"),
-        Html(f"<style>{STYLE}</style>"),
     )
 
 
