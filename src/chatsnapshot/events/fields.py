@@ -153,8 +153,10 @@ def _bounded(value: Any, depth: int) -> Any:
 
 def placeholder(value: Any) -> str | None:
     """What to show for a value that is elsewhere or gone: ``[erased]``, ``<image/png, 1,024 bytes, sha256:…>``."""
-    # Asking a text whether it is a mapping costs more than all else here.
-    if value is None or isinstance(value, str) or not isinstance(value, Mapping):
+    # Asking whether something is a mapping costs more than all else here.
+    if type(value) is not dict and (
+        value is None or isinstance(value, str) or not isinstance(value, Mapping)
+    ):
         return None
     if "$erased" in value:
         return "[erased]"

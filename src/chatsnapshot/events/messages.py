@@ -49,7 +49,7 @@ _RESULT = frozenset(
 )
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A wish to call a tool, or the call itself; ``arguments`` is a JSON value, ``None`` when unknown."""
 
     name: str | None
@@ -57,7 +57,7 @@ class Call(msgspec.Struct, frozen=True):
     arguments: Any
 
 
-class Result(msgspec.Struct, frozen=True):
+class Result(msgspec.Struct, frozen=True, gc=False):
     """What a tool gave back; ``error`` is set when it failed."""
 
     name: str | None
@@ -66,7 +66,7 @@ class Result(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class Media(msgspec.Struct, frozen=True):
+class Media(msgspec.Struct, frozen=True, gc=False):
     """A part that is neither text nor tool: ``text`` is one line that names it, ``value`` the part as stored."""
 
     type: str
@@ -74,7 +74,7 @@ class Media(msgspec.Struct, frozen=True):
     value: Any
 
 
-class Said(msgspec.Struct, frozen=True):
+class Said(msgspec.Struct, frozen=True, gc=False):
     """One message. ``role`` and ``name`` are ``None`` where the payload does not say."""
 
     role: str | None

@@ -107,7 +107,7 @@ class Given(msgspec.Struct, frozen=True):
     text: str | None
 
 
-class RunFacts(msgspec.Struct, frozen=True):
+class RunFacts(msgspec.Struct, frozen=True, gc=False):
     """What an event says about its run or workflow; ``output`` is a JSON value."""
 
     run_id: str | None
@@ -142,7 +142,7 @@ class Service(msgspec.Struct, frozen=True):
     error: str | None
 
 
-class ModelCall(msgspec.Struct, frozen=True):
+class ModelCall(msgspec.Struct, frozen=True, gc=False):
     """What an event says about a call of a model; what is unknown is ``None``.
 
     ``input_tokens`` counts the tokens from and to caches too where the provider does, ``output_tokens`` the reasoning;

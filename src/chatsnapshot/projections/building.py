@@ -12,6 +12,7 @@ from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.projections.base import Projection
 from chatsnapshot.projections.digest import EMPTY, digest_bytes, digest_number, part
+from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.replaying import ERASED, correlated, entries_of_key, erased_positions, touched
 from chatsnapshot.projections.storing import FACTS, KEY, PARKED, Held, Parked, Slot
 from chatsnapshot.stores.base import Checkpoint
@@ -57,6 +58,11 @@ class Build:
         self.projection: Projection[Any] = slot.projection
         self.on_error = on_error
         self.alone = correlated(self.projection)
+        self.sharing = hasattr(self.projection, "take")
+        """Whether it reads entries through :class:`~chatsnapshot.projections.once.Once`."""
+        self._key = self.projection.key
+        self._apply = self.projection.apply
+        self._share: Any = getattr(self.projection, "take", None)
         self.cache: dict[str, Held] = {}
         self.taken = 0
         self.reload()
@@ -87,22 +93,30 @@ class Build:
 
     # --- forward ---
 
-    def take(self, entry: LedgerEntry) -> None:
-        """Take the next entry. Raises :class:`ProjectionStopped` when it cannot be taken and nothing is to be parked."""
+    def take(self, entry: LedgerEntry, once: Once | None = None) -> None:
+        """Take the next entry. Raises :class:`ProjectionStopped` when it cannot be taken and nothing is to be parked.
+
+        ``once``: the same entry, where it is read once for several builds; only those that are ``sharing`` look at it.
+        """
         key: str | None = None
         try:
-            key = self.projection.key(entry)
+            key = self._key(entry)
             if key is not None and not isinstance(key, str):
                 raise TypeError(f"key() gave {type(key).__name__}, not text")
         except Exception as error:
             self._fail(None, entry, error)
             key = None
         if key is not None and key not in self.parked:
-            held = self.dirty.get(key) or self._held(key, entry)
             try:
-                held.state = self.projection.apply(held.state, entry)
+                held = self.dirty[key]
+            except KeyError:
+                held = self.dirty[key] = self._held(key, entry)
+            try:
+                if once is None:
+                    held.state = self._apply(held.state, entry)
+                else:
+                    held.state = self._share(held.state, once)
                 held.position, held.sequence = entry.position, entry.sequence
-                self.dirty[key] = held
             except Exception as error:
                 self._fail(key, entry, error)
         if entry.event_type == ERASED:

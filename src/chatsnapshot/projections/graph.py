@@ -30,7 +30,7 @@ Places = Mapping[str, tuple[str, int]]
 """Correlation and position of events, by id."""
 
 
-class GraphState(msgspec.Struct):
+class GraphState(msgspec.Struct, gc=False):
     """The events of one correlation so far, in position order."""
 
     correlation_id: str = ""

@@ -38,7 +38,7 @@ _STAGES = {
 _TASK = "system.task_"
 
 
-class Mark(msgspec.Struct, array_like=True):
+class Mark(msgspec.Struct, array_like=True, gc=False):
     """A part in something that several events share: which kind of id, which part (from 0 on), the id."""
 
     via: str
@@ -46,7 +46,7 @@ class Mark(msgspec.Struct, array_like=True):
     id: str
 
 
-class TaskMark(msgspec.Struct):
+class TaskMark(msgspec.Struct, gc=False):
     """What an event says about its task; ``stage`` orders the events of one attempt."""
 
     key: str
@@ -59,7 +59,7 @@ class TaskMark(msgspec.Struct):
     error: str | None
 
 
-class NodeState(msgspec.Struct):
+class NodeState(msgspec.Struct, gc=False):
     """One event as the graph keeps it."""
 
     position: int

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.events.catalogue import LEDGER_CORRELATION
-from chatsnapshot.events.fields import payload_of
-from chatsnapshot.events.normaliser import (
-    read_answer,
-    read_call,
-    read_model_call,
-    read_question,
-    read_result,
-    read_service,
-)
+from chatsnapshot.events.normaliser import read_service
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.latency import believable
 from chatsnapshot.projections.lineage import Link, Start
-from chatsnapshot.projections.lines import who
 from chatsnapshot.projections.metricshapes import Metrics
-from chatsnapshot.projections.metricstate import Cell, MetricsState, Waiting, shape_of, tokens_of
+from chatsnapshot.projections.metricstate import Cell, MetricsState, Waiting, cell_key, shape_of, tokens_of
 from chatsnapshot.projections.metricsums import shape_metrics
+from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pairing import Edge, Pairs
 from chatsnapshot.projections.runs import RunsProjection
-from chatsnapshot.projections.times import duration, happened
+from chatsnapshot.projections.times import duration
 
 __all__ = ["MetricsProjection"]
 
@@ -62,37 +53,31 @@ class MetricsProjection:
 
     def apply(self, state: MetricsState, entry: LedgerEntry) -> MetricsState:
         """Count the entry in its cell."""
-        if entry.event_type == "execution.run_started" and not state.runs.open:
+        return self.take(state, Once(entry))
+
+    def take(self, state: MetricsState, once: Once) -> MetricsState:
+        """As :meth:`apply`."""
+        event_type = once.event_type
+        if event_type == "execution.run_started" and not state.runs.open:
             _forget(state)
-        state.runs = _RUNS.apply(state.runs, entry)
-        payload = payload_of(entry)
-        at = happened(entry)
+        state.runs = _RUNS.take(state.runs, once)
+        at = once.at
         if at is not None:
-            state.first_at = at if state.first_at is None else min(state.first_at, at)
-            state.last_at = at if state.last_at is None else max(state.last_at, at)
-        step = _cell(state, entry, payload, "step")
-        step.count("events")
-        event_type = entry.event_type
-        if event_type in _STEPS:
-            step.count(_STEPS[event_type])
-        if event_type.startswith("integration.") and read_service(payload).error is not None:
+            if state.first_at is None or at < state.first_at:
+                state.first_at = at
+            if state.last_at is None or at > state.last_at:
+                state.last_at = at
+        step = _cell(state, once, "step")
+        counts = step.counts
+        counts["events"] = counts.get("events", 0) + 1
+        named = _STEPS.get(event_type)
+        if named is not None:
+            counts[named] = counts.get(named, 0) + 1
+        rule = _RULES.get(event_type)
+        if rule is not None:
+            rule(state, once, step)
+        elif event_type.startswith("integration.") and read_service(once.payload).error is not None:
             step.count("services.failed")
-        elif event_type == "execution.model_call":
-            _model(state, entry, payload)
-        elif event_type == "execution.tool_call":
-            call = read_call(payload)
-            cell = _cell(state, entry, payload, "tool", call.name)
-            _start(state, "tool", entry, cell, call.call_id, call.name)
-        elif event_type == "execution.tool_result":
-            result = read_result(payload)
-            cell = _cell(state, entry, payload, "tool", result.name)
-            edge = _edge(state, entry, result.call_id, result.name)
-            _end(state, "tool", entry, cell, edge, failed=result.error is not None)
-        elif event_type == "execution.human_input_requested":
-            _start(state, "people", entry, step, read_question(payload).question_id, None)
-        elif event_type == "execution.human_input_received":
-            edge = _edge(state, entry, read_answer(payload).answers, None)
-            _end(state, "people", entry, step, edge, failed=False)
         return state
 
     def result(self, state: MetricsState) -> Metrics:
@@ -120,24 +105,26 @@ def _forget(state: MetricsState) -> None:
 
 def _cell(
     state: MetricsState,
-    entry: LedgerEntry,
-    payload: Mapping[str, Any],
+    once: Once,
     kind: str,
     name: str | None = None,
     provider: str | None = None,
     shape: int = 0,
 ) -> Cell:
-    at = happened(entry)
+    at = once.at
     day = None if at is None else at[:10]
-    run = state.runs.owners[-1][1]
-    cell = Cell(kind, run, who(entry, payload), day, name, provider, shape)
-    return state.cells.setdefault(cell.key, cell)
+    run, agent = state.runs.owners[-1][1], once.who
+    key = cell_key(kind, run, agent, day, name, provider, shape)
+    found = state.cells.get(key)
+    if found is None:
+        found = state.cells[key] = Cell(kind, run, agent, day, name, provider, shape)
+    return found
 
 
-def _model(state: MetricsState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
-    call = read_model_call(payload)
+def _model(state: MetricsState, once: Once, step: Cell) -> None:
+    call = once.facts
     tokens = tokens_of(call)
-    cell = _cell(state, entry, payload, "model", call.model, call.provider, shape_of(tokens))
+    cell = _cell(state, once, "model", call.model, call.provider, shape_of(tokens))
     cell.count("model.calls")
     if call.error is not None:
         cell.count("model.failed")
@@ -150,47 +137,74 @@ def _model(state: MetricsState, entry: LedgerEntry, payload: Mapping[str, Any]) 
         cell.count("tokens.unknown_calls")
     took = call.duration_ns
     if took is None:
-        took = duration(call.started_at, happened(entry))
+        took = duration(call.started_at, once.at)
     cell.took("model", believable(took))
 
 
-def _edge(state: MetricsState, entry: LedgerEntry, native: str | None, name: str | None) -> Edge:
+def _tool_call(state: MetricsState, once: Once, step: Cell) -> None:
+    call = once.facts
+    _start(state, "tool", once, _cell(state, once, "tool", call.name), call.call_id, call.name)
+
+
+def _tool_result(state: MetricsState, once: Once, step: Cell) -> None:
+    result = once.facts
+    cell = _cell(state, once, "tool", result.name)
+    edge = _edge(once, result.call_id, result.name)
+    _end(state, "tool", once, cell, edge, failed=result.error is not None)
+
+
+def _asked(state: MetricsState, once: Once, step: Cell) -> None:
+    _start(state, "people", once, step, once.facts.question_id, None)
+
+
+def _answered(state: MetricsState, once: Once, step: Cell) -> None:
+    _end(state, "people", once, step, _edge(once, once.facts.answers, None), failed=False)
+
+
+_RULES: dict[str, Callable[[MetricsState, Once, Cell], None]] = {
+    "execution.model_call": _model,
+    "execution.tool_call": _tool_call,
+    "execution.tool_result": _tool_result,
+    "execution.human_input_requested": _asked,
+    "execution.human_input_received": _answered,
+}
+
+
+def _edge(once: Once, native: str | None, name: str | None) -> Edge:
     cause = native if native is not None and name is None else None
-    return Edge(entry.sequence, native, name, entry.event_id, entry.causation_id or cause)
+    return Edge(once.sequence, native, name, once.event_id, once.causation_id or cause)
 
 
 def _start(
-    state: MetricsState, kind: str, entry: LedgerEntry, cell: Cell, native: str | None, name: str | None
+    state: MetricsState, kind: str, once: Once, cell: Cell, native: str | None, name: str | None
 ) -> None:
     cell.count(f"{kind}.calls")
-    pairs = state.pairs.setdefault(kind, Pairs())
+    pairs = state.pairs.get(kind) or state.pairs.setdefault(kind, Pairs())
     waiting = state.waiting.setdefault(kind, {})
-    found = pairs.start(_edge(state, entry, native, name))
-    at = happened(entry)
+    found = pairs.start(_edge(once, native, name))
     if found is None:
         cell.count(f"{kind}.open")
-        waiting[entry.sequence] = Waiting(cell.key, at)
+        waiting[once.sequence] = Waiting(cell.key, once.at)
         return
     end = waiting.pop(found[0].index)
     state.cells[end.cell].count(f"{kind}.unmatched", -1)
     if end.failed:
         state.cells[end.cell].count(f"{kind}.failed", -1)
         cell.count(f"{kind}.failed")
-    cell.took(kind, believable(duration(at, end.at)))
+    cell.took(kind, believable(duration(once.at, end.at)))
 
 
-def _end(state: MetricsState, kind: str, entry: LedgerEntry, cell: Cell, edge: Edge, *, failed: bool) -> None:
-    pairs = state.pairs.setdefault(kind, Pairs())
+def _end(state: MetricsState, kind: str, once: Once, cell: Cell, edge: Edge, *, failed: bool) -> None:
+    pairs = state.pairs.get(kind) or state.pairs.setdefault(kind, Pairs())
     waiting = state.waiting.setdefault(kind, {})
     found = pairs.end(edge, lone=kind == "people")
-    at = happened(entry)
     if found is None:
-        waiting[entry.sequence] = Waiting(cell.key, at, failed)
+        waiting[once.sequence] = Waiting(cell.key, once.at, failed)
         cell.count(f"{kind}.unmatched")
     else:
         start = waiting.pop(found[0].index)
         cell = state.cells[start.cell]
         cell.count(f"{kind}.open", -1)
-        cell.took(kind, believable(duration(start.at, at)))
+        cell.took(kind, believable(duration(start.at, once.at)))
     if failed:
         cell.count(f"{kind}.failed")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from chatsnapshot.events.normaliser import ModelCall
@@ -10,7 +12,7 @@ from chatsnapshot.projections.pairing import Pairs
 from chatsnapshot.projections.pricing import Used
 from chatsnapshot.projections.runstate import RunsState
 
-__all__ = ["TOKENS_MAX", "Cell", "MetricsState", "Waiting", "shape_of", "tokens_of", "used_of"]
+__all__ = ["TOKENS_MAX", "Cell", "MetricsState", "Waiting", "cell_key", "shape_of", "tokens_of", "used_of"]
 
 TOKENS_MAX = 10_000_000_000
 """A count of tokens above this, or below 0, is not believed: it counts as unknown."""
@@ -18,7 +20,7 @@ TOKENS_MAX = 10_000_000_000
 _INPUT, _OUTPUT, _READ, _WRITE, _REASONING, _CACHE_OVER, _REASONING_OVER = (1 << bit for bit in range(7))
 
 
-class Cell(msgspec.Struct):
+class Cell(msgspec.Struct, gc=False):
     """What was counted of one run (its number), agent, day and model or tool.
 
     ``kind``: ``model``, ``tool`` or ``step``. ``shape`` tells which counts of tokens the model's calls know, so that a
@@ -38,8 +40,7 @@ class Cell(msgspec.Struct):
     @property
     def key(self) -> str:
         """What tells the cell from others of its correlation."""
-        same = (self.kind, self.run, self.agent, self.day, self.name, self.provider, self.shape)
-        return msgspec.json.encode(same).decode()
+        return cell_key(self.kind, self.run, self.agent, self.day, self.name, self.provider, self.shape)
 
     def count(self, name: str, more: int = 1) -> None:
         """Add to a count."""
@@ -53,7 +54,21 @@ class Cell(msgspec.Struct):
             self.sketches.setdefault(name, Sketch()).add(ns)
 
 
-class Waiting(msgspec.Struct):
+@lru_cache(maxsize=1024)
+def cell_key(
+    kind: str,
+    run: int,
+    agent: str | None,
+    day: str | None,
+    name: str | None,
+    provider: str | None,
+    shape: int,
+) -> str:
+    """What tells a cell from others of its correlation."""
+    return msgspec.json.encode((kind, run, agent, day, name, provider, shape)).decode()
+
+
+class Waiting(msgspec.Struct, gc=False):
     """A call or question that waits for its end, or an end that waits for its start: its cell and its time."""
 
     cell: str
@@ -61,7 +76,7 @@ class Waiting(msgspec.Struct):
     failed: bool = False
 
 
-class MetricsState(msgspec.Struct):
+class MetricsState(msgspec.Struct, gc=False):
     """The cells of one correlation by key, what waits by kind and number, and its runs as the ``runs`` view has them."""
 
     runs: RunsState = msgspec.field(default_factory=RunsState)

@@ -7,7 +7,7 @@ import msgspec
 __all__ = ["Edge", "Pairs"]
 
 
-class Edge(msgspec.Struct):
+class Edge(msgspec.Struct, gc=False):
     """One end of a span: the index of its item, what identifies it, the event that is it and the event that led to it."""
 
     index: int
@@ -17,7 +17,7 @@ class Edge(msgspec.Struct):
     cause: str | None
 
 
-class _Side(msgspec.Struct):
+class _Side(msgspec.Struct, gc=False):
     """Edges that wait for the other one."""
 
     held: dict[int, Edge] = {}
@@ -27,31 +27,44 @@ class _Side(msgspec.Struct):
     by_cause: dict[str, list[int]] = {}
 
     def add(self, edge: Edge) -> None:
-        self.held[edge.index] = edge
-        for index, key in self._places(edge):
-            index.setdefault(key, []).append(edge.index)
+        index = edge.index
+        self.held[index] = edge
+        _put(self.by_event, edge.event, index)
+        if edge.id is not None:
+            _put(self.by_id, edge.id, index)
+        elif edge.name is not None:
+            _put(self.by_name, edge.name, index)
+        if edge.cause is not None:
+            _put(self.by_cause, edge.cause, index)
 
     def take(self, number: int) -> Edge:
         edge = self.held.pop(number)
-        for index, key in self._places(edge):
-            numbers = index[key]
-            numbers.remove(number)
-            if not numbers:
-                del index[key]
+        _drop(self.by_event, edge.event, number)
+        if edge.id is not None:
+            _drop(self.by_id, edge.id, number)
+        elif edge.name is not None:
+            _drop(self.by_name, edge.name, number)
+        if edge.cause is not None:
+            _drop(self.by_cause, edge.cause, number)
         return edge
 
-    def _places(self, edge: Edge) -> list[tuple[dict[str, list[int]], str]]:
-        places = [(self.by_event, edge.event)]
-        if edge.id is not None:
-            places.append((self.by_id, edge.id))
-        elif edge.name is not None:
-            places.append((self.by_name, edge.name))
-        if edge.cause is not None:
-            places.append((self.by_cause, edge.cause))
-        return places
+
+def _put(index: dict[str, list[int]], key: str, number: int) -> None:
+    numbers = index.get(key)
+    if numbers is None:
+        index[key] = [number]
+    else:
+        numbers.append(number)
 
 
-class Pairs(msgspec.Struct):
+def _drop(index: dict[str, list[int]], key: str, number: int) -> None:
+    numbers = index[key]
+    numbers.remove(number)
+    if not numbers:
+        del index[key]
+
+
+class Pairs(msgspec.Struct, gc=False):
     """Starts without an end yet, and ends whose start was not seen yet, of one kind of span."""
 
     open: _Side = msgspec.field(default_factory=_Side)

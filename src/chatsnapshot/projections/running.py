@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from chatsnapshot.projections.building import NO_KEY, Build, Outdated, ProjectionStopped
+from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.replaying import correlated, entries_after, entries_of_key
 from chatsnapshot.projections.storing import Held
 from chatsnapshot.stores.base import Query
@@ -58,12 +59,14 @@ def _pass(
     """One pass; it ends early when another runner was faster, so that the caller begins again where that one is."""
     for page in entries_after(ledger, Query(), after, until):
         builds = list(live)
+        shared = sum(build.sharing for build in builds) > 0
         for entry in page:
             position = entry.position
+            once = Once(entry) if shared else None
             for build in builds:
                 if build.position + 1 == position:
                     try:
-                        build.take(entry)
+                        build.take(entry, once if build.sharing else None)
                     except (ProjectionStopped, Outdated) as error:
                         _try(live, build, halts, partial(_raise, error))
                         builds = list(live)

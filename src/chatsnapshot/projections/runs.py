@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.events.catalogue import (
@@ -13,29 +12,17 @@ from chatsnapshot.events.catalogue import (
     WORKFLOW_ENDS,
     WORKFLOW_STARTS,
 )
-from chatsnapshot.events.fields import ident, payload_of
-from chatsnapshot.events.normaliser import (
-    read_agent,
-    read_answer,
-    read_evaluation,
-    read_handoff,
-    read_model_call,
-    read_question,
-    read_run,
-    read_service,
-    tool_failed,
-)
+from chatsnapshot.events.fields import ident
+from chatsnapshot.events.normaliser import RunFacts, read_agent
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.forest import forest, shape_runs
 from chatsnapshot.projections.lineage import Link, Start
+from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pairing import Edge
 from chatsnapshot.projections.runstate import ExecutionState, RunsState, RunState
 from chatsnapshot.projections.shapes import Evaluation, Runs
-from chatsnapshot.projections.times import happened
 
 __all__ = ["RunsProjection"]
-
-_FAILED_TASK = "system.task_failed"
 
 
 @register
@@ -56,21 +43,35 @@ class RunsProjection:
 
     def apply(self, state: RunsState, entry: LedgerEntry) -> RunsState:
         """Count the entry in the run it belongs to, and follow that run's status."""
-        payload = payload_of(entry)
+        return self.take(state, Once(entry))
+
+    def take(self, state: RunsState, once: Once) -> RunsState:
+        """As :meth:`apply`."""
+        position = once.position
         if not state.correlation_id:
-            state.correlation_id = entry.correlation_id
-            state.first_position = entry.position
+            state.correlation_id = once.correlation_id
+            state.first_position = position
             # Only the first event of the whole correlation tells where it hangs.
-            state.cause = entry.causation_id if entry.sequence == 1 else None
-        state.last_position = entry.position
-        key = _owner(state, entry, payload)
+            state.cause = once.causation_id if once.sequence == 1 else None
+        state.last_position = position
+        kind = _LIFECYCLES.get(once.event_type)
+        if kind is None:
+            key = state.current
+            if key is None or "run_id" in once.payload:
+                key = _owner_of_step(state, once)
+        else:
+            key = _owner(state, once, kind)
         run = state.runs[key]
-        if not state.owners or state.owners[-1][1] != run.number:
-            state.owners.append((entry.position, run.number))
-        _count(run, entry, payload)
-        if entry.event_type == "execution.evaluation":
-            _judge(state, run, entry, payload)
-        _follow(state, key, run, entry, payload)
+        owners = state.owners
+        if not owners or owners[-1][1] != run.number:
+            owners.append((position, run.number))
+        _count(run, once)
+        if kind is not None:
+            _follow(state, key, run, once, kind)
+        else:
+            rule = _RULES.get(once.event_type)
+            if rule is not None:
+                rule(state, key, run, once)
         return state
 
     def result(self, state: RunsState) -> Runs:
@@ -89,22 +90,16 @@ class RunsProjection:
         return Runs(correlation_id, last, tuple(forest(states, links, [correlation_id])))
 
 
-def _lifecycle(event_type: str) -> str | None:
-    if event_type in RUN_STARTS or event_type in RUN_ENDS:
-        return "run"
-    if event_type in WORKFLOW_STARTS or event_type in WORKFLOW_ENDS:
-        return "workflow"
-    return None
+_LIFECYCLES: dict[str, str] = {
+    **dict.fromkeys((*RUN_STARTS, *RUN_ENDS), "run"),
+    **dict.fromkeys((*WORKFLOW_STARTS, *WORKFLOW_ENDS), "workflow"),
+}
 
 
-def _owner(state: RunsState, entry: LedgerEntry, payload: Mapping[str, Any]) -> str:
-    """The key of the run that an entry belongs to; the run is made when it is new."""
-    kind = _lifecycle(entry.event_type)
-    if kind is None:
-        return _owner_of_step(state, entry, payload)
-    id_key = "run_id" if kind == "run" else "workflow_id"
-    given = ident(payload.get(id_key))
-    begins = entry.event_type in RUN_STARTS or entry.event_type in WORKFLOW_STARTS
+def _owner(state: RunsState, once: Once, kind: str) -> str:
+    """The key of the run that begins or ends; it is made when it is new."""
+    given = ident(once.payload.get("run_id" if kind == "run" else "workflow_id"))
+    begins = once.event_type in RUN_STARTS or once.event_type in WORKFLOW_STARTS
     own = f"{kind}:{state.correlation_id}"
     if given is not None:
         key = f"{kind}:{given}"
@@ -114,7 +109,7 @@ def _owner(state: RunsState, entry: LedgerEntry, payload: Mapping[str, Any]) -> 
         same = (one for one in reversed(state.open) if one.startswith(kind))
         key = next(same, None) or _latest(state, kind) or own
     if key not in state.runs:
-        _make(state, key, kind, given or state.correlation_id, entry)
+        _make(state, key, kind, given or state.correlation_id, once)
     return key
 
 
@@ -125,25 +120,25 @@ def _latest(state: RunsState, kind: str) -> str | None:
     return next((key for key in reversed(state.runs) if key.startswith(f"{kind}:")), None)
 
 
-def _owner_of_step(state: RunsState, entry: LedgerEntry, payload: Mapping[str, Any]) -> str:
-    given = ident(payload.get("run_id"))
-    if given is not None and entry.event_type.startswith("execution."):
+def _owner_of_step(state: RunsState, once: Once) -> str:
+    given = ident(once.payload.get("run_id"))
+    if given is not None and once.event_type.startswith("execution."):
         key = f"run:{given}"
         if key in state.runs:
             return key
         # An evaluation names the run that it judges, which may be anywhere.
-        if entry.event_type != "execution.evaluation":
-            _make(state, key, "run", given, entry)
+        if once.event_type != "execution.evaluation":
+            _make(state, key, "run", given, once)
             return key
     if state.current is not None:
         return state.current
     key = f"events:{state.correlation_id}"
     if key not in state.runs:
-        _make(state, key, "events", state.correlation_id, entry)
+        _make(state, key, "events", state.correlation_id, once)
     return key
 
 
-def _make(state: RunsState, key: str, kind: str, run_id: str, entry: LedgerEntry) -> None:
+def _make(state: RunsState, key: str, kind: str, run_id: str, once: Once) -> None:
     """A new run; what came before the first run of a correlation counts as part of it."""
     loose = f"events:{state.correlation_id}"
     if kind != "events" and list(state.runs) == [loose]:
@@ -156,63 +151,78 @@ def _make(state: RunsState, key: str, kind: str, run_id: str, entry: LedgerEntry
             number=len(state.runs),
             run_id=run_id,
             kind=kind,
-            first_at=happened(entry),
-            last_at=happened(entry),
-            first_position=entry.position,
-            last_position=entry.position,
+            first_at=once.at,
+            last_at=once.at,
+            first_position=once.position,
+            last_position=once.position,
         )
     if state.current is None and kind != "events":
         state.current = key
 
 
-def _count(run: RunState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+def _count(run: RunState, once: Once) -> None:
     run.events += 1
-    run.last_position = entry.position
-    run.last_at = happened(entry)
-    source = entry.source
+    run.last_position = once.position
+    run.last_at = once.at
+    source, event_type = once.source, once.event_type
     if source.runtime != "none":
         run.runtimes[source.runtime] = None
-    agent = read_agent(payload) if entry.event_type.startswith("execution.") else None
-    for name in (source.name, agent):
+    if source.name is not None:
+        run.participants[source.name] = None
+        if source.origin == "agent":
+            run.agents[source.name] = None
+    if event_type.startswith("execution."):
+        agent = read_agent(once.payload)
+        if agent is not None:
+            run.participants[agent] = None
+            run.agents[agent] = None
+
+
+def _message(state: RunsState, key: str, run: RunState, once: Once) -> None:
+    run.messages += 1
+
+
+def _tool_call(state: RunsState, key: str, run: RunState, once: Once) -> None:
+    run.tool_calls += 1
+
+
+def _tool_result(state: RunsState, key: str, run: RunState, once: Once) -> None:
+    run.tool_errors += once.facts.error is not None
+
+
+def _model_call(state: RunsState, key: str, run: RunState, once: Once) -> None:
+    run.model_calls += 1
+    run.model_errors += once.facts.error is not None
+
+
+def _failed_task(state: RunsState, key: str, run: RunState, once: Once) -> None:
+    run.task_errors += 1
+
+
+def _service(state: RunsState, key: str, run: RunState, once: Once) -> None:
+    run.integration_errors += once.facts.error is not None
+
+
+def _error(state: RunsState, key: str, run: RunState, once: Once) -> None:
+    run.other_errors += 1
+
+
+def _handoff(state: RunsState, key: str, run: RunState, once: Once) -> None:
+    for name in (once.facts.source, once.facts.target):
         if name is not None:
+            run.agents[name] = None
             run.participants[name] = None
-    if source.origin == "agent" and source.name is not None:
-        run.agents[source.name] = None
-    if agent is not None:
-        run.agents[agent] = None
-    event_type = entry.event_type
-    if event_type == "execution.message":
-        run.messages += 1
-    elif event_type == "execution.tool_call":
-        run.tool_calls += 1
-    elif event_type == "execution.tool_result":
-        run.tool_errors += tool_failed(payload)
-    elif event_type == "execution.model_call":
-        run.model_calls += 1
-        run.model_errors += read_model_call(payload).error is not None
-    elif event_type == _FAILED_TASK:
-        run.task_errors += 1
-    elif event_type == "integration.response" or event_type == "integration.call":
-        run.integration_errors += read_service(payload).error is not None
-    elif event_type == "system.error":
-        run.other_errors += 1
-    elif event_type == "execution.handoff":
-        given = read_handoff(payload)
-        for name in (given.source, given.target):
-            if name is not None:
-                run.agents[name] = None
-                run.participants[name] = None
 
 
-def _judge(state: RunsState, run: RunState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+def _judge(state: RunsState, key: str, run: RunState, once: Once) -> None:
     """An evaluation counts for the run that it names, wherever that is; one of an event for the run it stands in."""
-    read = read_evaluation(payload)
+    read = once.facts
     judged = Evaluation(
-        entry.position,
+        once.position,
         read.name or "evaluation",
         read.score,
         read.label,
-        read.evaluator or entry.source.name,
+        read.evaluator or once.source.name,
         read.kind,
         read.comment,
         read.target_event_id,
@@ -223,56 +233,61 @@ def _judge(state: RunsState, run: RunState, entry: LedgerEntry, payload: Mapping
         state.judged_elsewhere.setdefault(read.run_id, []).append(judged)
 
 
-def _follow(
-    state: RunsState, key: str, run: RunState, entry: LedgerEntry, payload: Mapping[str, Any]
-) -> None:
-    event_type = entry.event_type
-    kind = _lifecycle(event_type)
-    if kind is not None:
-        facts = read_run(payload, "run_id" if kind == "run" else "workflow_id")
-        status = RUN_ENDS.get(event_type) or WORKFLOW_ENDS.get(event_type)
-        if status is None:
-            _begin(state, key, run, entry, facts.name, facts.user)
-            run.tags.update(dict.fromkeys(facts.tags))
-            run.parent = run.parent or _parent(state, key, kind, facts.parent_run_id)
-            run.error = run.reason = None
-        else:
-            _end(state, key, run, entry, status)
-            run.error, run.reason = facts.error, facts.reason
-    elif event_type == "execution.human_input_requested":
-        asked = read_question(payload)
-        _ask(state, key, Edge(state.asked, asked.question_id, None, entry.event_id, entry.causation_id))
-    elif event_type == "execution.human_input_received":
-        answers = read_answer(payload).answers
-        _answer(state, Edge(state.asked, answers, None, entry.event_id, answers or entry.causation_id))
-
-
-def _ask(state: RunsState, key: str, edge: Edge) -> None:
+def _ask(state: RunsState, key: str, run: RunState, once: Once) -> None:
+    edge = Edge(state.asked, once.facts.question_id, None, once.event_id, once.causation_id)
     state.asked += 1
     if state.questions.start(edge) is None:
         state.asked_in[edge.index] = key
 
 
-def _answer(state: RunsState, edge: Edge) -> None:
+def _answer(state: RunsState, key: str, run: RunState, once: Once) -> None:
+    answers = once.facts.answers
+    edge = Edge(state.asked, answers, None, once.event_id, answers or once.causation_id)
     state.asked += 1
     found = state.questions.end(edge, lone=True)
     if found is not None:
         state.asked_in.pop(found[0].index, None)
 
 
-def _begin(
-    state: RunsState, key: str, run: RunState, entry: LedgerEntry, name: str | None, user: str | None
-) -> None:
-    resumed = entry.event_type in ("execution.run_resumed", "system.workflow_resumed")
+_RULES: dict[str, Callable[[RunsState, str, RunState, Once], None]] = {
+    "execution.message": _message,
+    "execution.tool_call": _tool_call,
+    "execution.tool_result": _tool_result,
+    "execution.model_call": _model_call,
+    "execution.handoff": _handoff,
+    "execution.evaluation": _judge,
+    "execution.human_input_requested": _ask,
+    "execution.human_input_received": _answer,
+    "system.task_failed": _failed_task,
+    "system.error": _error,
+    "integration.response": _service,
+    "integration.call": _service,
+}
+
+
+def _follow(state: RunsState, key: str, run: RunState, once: Once, kind: str) -> None:
+    """The status of a run that begins or ends."""
+    facts = once.facts
+    status = RUN_ENDS.get(once.event_type) or WORKFLOW_ENDS.get(once.event_type)
+    if status is None:
+        _begin(state, key, run, once, facts)
+        run.tags.update(dict.fromkeys(facts.tags))
+        run.parent = run.parent or _parent(state, key, kind, facts.parent_run_id)
+        run.error = run.reason = None
+    else:
+        _end(state, key, run, once, status)
+        run.error, run.reason = facts.error, facts.reason
+
+
+def _begin(state: RunsState, key: str, run: RunState, once: Once, facts: RunFacts) -> None:
+    resumed = once.event_type in ("execution.run_resumed", "system.workflow_resumed")
     if not resumed and not run.started:
         # The title comes from the start event only: no child and no later event can change it.
-        run.name = name
+        run.name = facts.name
         run.started = True
-    if user is not None:
-        run.participants[user] = None
-    run.executions.append(
-        ExecutionState(entry.position, entry.position, happened(entry), None, "unfinished", resumed)
-    )
+    if facts.user is not None:
+        run.participants[facts.user] = None
+    run.executions.append(ExecutionState(once.position, once.position, once.at, None, "unfinished", resumed))
     state.current = key
     state.open.pop(key, None)
     state.open[key] = None
@@ -280,18 +295,18 @@ def _begin(
         state.workflows[key] = None
 
 
-def _end(state: RunsState, key: str, run: RunState, entry: LedgerEntry, status: str) -> None:
-    run.ended_at = happened(entry)
+def _end(state: RunsState, key: str, run: RunState, once: Once, status: str) -> None:
+    run.ended_at = once.at
     state.open.pop(key, None)
     state.workflows.pop(key, None)
     if not run.executions:
         first = run.first_position
-        run.executions.append(ExecutionState(first, entry.position, None, run.ended_at, status, False, False))
+        run.executions.append(ExecutionState(first, once.position, None, run.ended_at, status, False, False))
     else:
         # A second end without a start between corrects the first; a paused execution had ended when it was paused.
         last = run.executions[-1]
         if last.status != "paused":
-            last.last_position, last.ended_at = entry.position, run.ended_at
+            last.last_position, last.ended_at = once.position, run.ended_at
         last.status = status
     if state.current == key:
         # What follows belongs to the run around this one, if one is open; else still to this one.

@@ -10,7 +10,7 @@ from chatsnapshot.projections.shapes import Evaluation
 __all__ = ["ExecutionState", "RunState", "RunsState"]
 
 
-class ExecutionState(msgspec.Struct):
+class ExecutionState(msgspec.Struct, gc=False):
     """One stretch of a run, as far as it was seen; ``begun``: its start was."""
 
     first_position: int
@@ -22,7 +22,7 @@ class ExecutionState(msgspec.Struct):
     begun: bool = True
 
 
-class RunState(msgspec.Struct, kw_only=True):
+class RunState(msgspec.Struct, kw_only=True, gc=False):
     """What is known of one run."""
 
     number: int
@@ -60,7 +60,7 @@ class RunState(msgspec.Struct, kw_only=True):
         return bool(self.executions) and self.executions[-1].status == "unfinished"
 
 
-class RunsState(msgspec.Struct):
+class RunsState(msgspec.Struct, gc=False):
     """The runs of one correlation: ``runs`` by kind and id in the order in which they were first seen.
 
     ``owners`` tells which run (its number) the entries from a position on belong to; ``cause`` is the cause of the

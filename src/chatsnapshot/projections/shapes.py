@@ -61,7 +61,7 @@ class Errors(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-class Execution(msgspec.Struct, frozen=True):
+class Execution(msgspec.Struct, frozen=True, gc=False):
     """One stretch of a run: from run_started or run_resumed to its end."""
 
     first_position: int
@@ -73,7 +73,7 @@ class Execution(msgspec.Struct, frozen=True):
     resumed: bool
 
 
-class Evaluation(msgspec.Struct, frozen=True):
+class Evaluation(msgspec.Struct, frozen=True, gc=False):
     """One judgement of a run, or of an event in it (``target_event_id``), as recorded at ``position``."""
 
     position: int
@@ -86,7 +86,7 @@ class Evaluation(msgspec.Struct, frozen=True):
     target_event_id: str | None
 
 
-class Run(msgspec.Struct, frozen=True):
+class Run(msgspec.Struct, frozen=True, gc=False):
     """One run and the runs below it.
 
     ``status``: ``unfinished`` (started, no end recorded), ``completed``, ``failed``, ``cancelled``, ``paused``, or
@@ -146,7 +146,7 @@ class Runs(msgspec.Struct, frozen=True):
 # --- timeline -----------------------------------------------------------------------------------------------------
 
 
-class TimelineItem(msgspec.Struct, frozen=True):
+class TimelineItem(msgspec.Struct, frozen=True, gc=False):
     """One entry on a timeline.
 
     ``offset_ns``: its time after the timeline's first entry (negative when it happened before, ``None`` when a time
@@ -191,7 +191,7 @@ class Timeline(msgspec.Struct, frozen=True):
 # --- transcript ---------------------------------------------------------------------------------------------------
 
 
-class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+class Part(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A part of a message that is not plain text: ``type`` is its OpenTelemetry GenAI name (``blob``, ``uri``, …)."""
 
     type: str
@@ -199,7 +199,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     value: Any = None
 
 
-class _Item(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+class _Item(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", gc=False):
     position: int
     sequence: int
     at: str | None

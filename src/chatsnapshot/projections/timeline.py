@@ -54,7 +54,7 @@ _FAILURES = frozenset(
 )
 
 
-class TimelineState(msgspec.Struct):
+class TimelineState(msgspec.Struct, gc=False):
     """The items so far, and what is open, by kind of span."""
 
     correlation_id: str = ""

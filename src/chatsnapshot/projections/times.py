@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.events.fields import payload_of
@@ -45,6 +46,7 @@ def duration(started: str | None, ended: str | None) -> int | None:
     return found if found is None or found >= 0 else None
 
 
+@lru_cache(maxsize=1024)
 def _read(text: str) -> datetime:
     # datetime.fromisoformat reads a trailing Z only from Python 3.11 on.
     return datetime.fromisoformat(text.removesuffix("Z"))

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.events.messages import Call, Result
+from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.shapes import Item, ToolUse
-from chatsnapshot.projections.times import duration, happened
+from chatsnapshot.projections.times import duration
 
 __all__ = ["ToolsState", "asked", "called", "new_run", "resulted", "told"]
 
@@ -24,7 +24,11 @@ _PLACE = {
 }
 
 
-class ToolsState(msgspec.Struct):
+_NOTHING: Any = ToolUse(position=0, sequence=0, at=None, name=None, call_id=None, arguments=None)
+"""What is known of a tool of which nothing was heard."""
+
+
+class ToolsState(msgspec.Struct, gc=False):
     """Where tools stand among the items: by call id, by the events that told of them, by the causes of those.
 
     ``by_name`` holds tools without an id that wait for a fact, first come first served; its keys are ``fact name``.
@@ -42,79 +46,72 @@ def new_run(state: ToolsState) -> None:
     state.by_name = {}
 
 
-def asked(state: ToolsState, items: list[Item], entry: LedgerEntry, call: Call, speaker: str | None) -> None:
+def asked(state: ToolsState, items: list[Item], once: Once, call: Call, speaker: str | None) -> None:
     """A message asks for a tool."""
-    number, _ = _find(state, items, "asked", entry, call.call_id, call.name)
+    number, _ = _find(state, items, "asked", once, call.call_id, call.name)
+    tool = _NOTHING if number is None else _tool(items, number)
+    changes: dict[str, Any] = {"asked_position": once.position}
+    if tool.call_position is None:
+        changes["arguments"] = call.arguments
     if number is None:
-        number = _new(items, entry, call.name, call.call_id, speaker)
-    tool = _tool(items, number)
-    arguments = tool.arguments if tool.call_position is not None else call.arguments
-    items[number] = msgspec.structs.replace(tool, asked_position=entry.position, arguments=arguments)
-    _settle(state, items, number, entry, call.call_id, call.name)
+        changes["speaker"] = speaker
+    _settle(state, items, number, once, call.call_id, call.name, changes)
 
 
-def called(state: ToolsState, items: list[Item], entry: LedgerEntry, call: Call, speaker: str | None) -> None:
-    """A tool is being called."""
-    number, _ = _find(state, items, "called", entry, call.call_id, call.name)
-    if number is None:
-        number = _new(items, entry, call.name, call.call_id, speaker)
-    tool = _tool(items, number)
-    items[number] = msgspec.structs.replace(
-        tool,
-        call_position=entry.position,
-        called_at=happened(entry),
-        arguments=tool.arguments if call.arguments is None else call.arguments,
-        speaker=speaker or tool.speaker,
-        erased=tool.erased or entry.erased,
-    )
-    _settle(state, items, number, entry, call.call_id, call.name)
+def called(state: ToolsState, items: list[Item], once: Once, call: Call, speaker: str | None) -> bool:
+    """A tool is being called; gives whether that is a new item."""
+    number, _ = _find(state, items, "called", once, call.call_id, call.name)
+    tool = _NOTHING if number is None else _tool(items, number)
+    changes = {
+        "call_position": once.position,
+        "called_at": once.at,
+        "arguments": tool.arguments if call.arguments is None else call.arguments,
+        "speaker": speaker or tool.speaker,
+        "erased": tool.erased or once.erased,
+    }
+    _settle(state, items, number, once, call.call_id, call.name, changes)
+    return number is None
 
 
-def resulted(state: ToolsState, items: list[Item], entry: LedgerEntry, result: Result) -> None:
-    """A tool answered or failed: the best witness of its result."""
-    number, how = _find(state, items, "resulted", entry, result.call_id, result.name)
-    if number is None:
-        number = _new(items, entry, result.name, result.call_id, None)
-    tool = _tool(items, number)
-    items[number] = msgspec.structs.replace(
-        tool,
-        result_position=entry.position,
-        answered_at=happened(entry),
-        result=result.result,
-        error=result.error,
-        matched_by=how or tool.matched_by,
-        erased=tool.erased or entry.erased,
-    )
-    _settle(state, items, number, entry, result.call_id, result.name)
+def resulted(state: ToolsState, items: list[Item], once: Once, result: Result) -> bool:
+    """A tool answered or failed: the best witness of its result; gives whether that is a new item."""
+    number, how = _find(state, items, "resulted", once, result.call_id, result.name)
+    tool = _NOTHING if number is None else _tool(items, number)
+    changes = {
+        "result_position": once.position,
+        "answered_at": once.at,
+        "result": result.result,
+        "error": result.error,
+        "matched_by": how or tool.matched_by,
+        "erased": tool.erased or once.erased,
+    }
+    _settle(state, items, number, once, result.call_id, result.name, changes)
+    return number is None
 
 
-def told(state: ToolsState, items: list[Item], entry: LedgerEntry, result: Result) -> None:
+def told(state: ToolsState, items: list[Item], once: Once, result: Result) -> None:
     """A message tells the model a result: a repetition where the result is recorded, else all that is known of it."""
-    number, how = _find(state, items, "told", entry, result.call_id, result.name)
-    if number is None:
-        number = _new(items, entry, result.name, result.call_id, None)
-    tool = _tool(items, number)
-    tool = msgspec.structs.replace(tool, told_position=entry.position)
+    number, how = _find(state, items, "told", once, result.call_id, result.name)
+    tool = _NOTHING if number is None else _tool(items, number)
+    changes: dict[str, Any] = {"told_position": once.position}
     if tool.result_position is None:
-        tool = msgspec.structs.replace(
-            tool, result=result.result, error=result.error, matched_by=how or tool.matched_by
-        )
-    items[number] = tool
-    _settle(state, items, number, entry, result.call_id, result.name)
+        changes["result"], changes["error"] = result.result, result.error
+        changes["matched_by"] = how or tool.matched_by
+    _settle(state, items, number, once, result.call_id, result.name, changes)
 
 
 def _find(
-    state: ToolsState, items: list[Item], fact: str, entry: LedgerEntry, call_id: str | None, name: str | None
+    state: ToolsState, items: list[Item], fact: str, once: Once, call_id: str | None, name: str | None
 ) -> tuple[int | None, str | None]:
     """The tool that a fact belongs to, which must lack that fact, and how it was found.
 
     The call id decides where both have one. Else the cause: the fact's cause told of the tool, or the fact itself is
     the cause of what was heard of the tool before. Without any id the name decides, first come first served.
     """
-    related = [
-        *(state.by_event.get(entry.causation_id or "", ())),
-        *(state.by_cause.get(entry.event_id, ())),
-    ]
+    cause = once.causation_id
+    related = state.by_event.get(cause, []) if cause is not None and state.by_event else []
+    if state.by_cause:
+        related = [*related, *state.by_cause.get(once.event_id, ())]
     fitting = [number for number in related if _lacks(items, number, fact) and _agree(items, number, call_id)]
     if call_id is not None:
         same = [
@@ -147,48 +144,45 @@ def _agree(items: list[Item], number: int, call_id: str | None) -> bool:
     return known is None or call_id is None or known == call_id
 
 
-def _new(
-    items: list[Item], entry: LedgerEntry, name: str | None, call_id: str | None, speaker: str | None
-) -> int:
-    items.append(
-        ToolUse(
-            position=entry.position,
-            sequence=entry.sequence,
-            at=happened(entry),
-            speaker=speaker,
-            name=name,
-            call_id=call_id,
-            arguments=None,
-        )
-    )
-    return len(items) - 1
-
-
 def _settle(
     state: ToolsState,
     items: list[Item],
-    number: int,
-    entry: LedgerEntry,
+    number: int | None,
+    once: Once,
     call_id: str | None,
     name: str | None,
+    changes: dict[str, Any],
 ) -> None:
-    """Make the item's status follow its facts, and make it findable by what was just heard."""
-    tool = _tool(items, number)
-    answered = tool.result_position is not None or tool.told_position is not None
-    wanted = tool.call_position is not None or tool.asked_position is not None
-    ended = "ok" if tool.error is None else "failed"
-    tool = msgspec.structs.replace(
-        tool,
-        name=tool.name or name,
-        call_id=tool.call_id or call_id,
-        status=("open" if not answered else ended) if wanted else "unmatched",
-        matched_by=tool.matched_by if wanted else None,
-        duration_ns=duration(tool.called_at, tool.answered_at),
+    """Make or change an item, let its status follow its facts, and make it findable by what was just heard."""
+    tool = _NOTHING if number is None else _tool(items, number)
+    known = changes.get
+    answered = (
+        known("result_position", tool.result_position) is not None
+        or known("told_position", tool.told_position) is not None
     )
-    items[number] = tool
-    _put(state.by_event, entry.event_id, number)
-    if entry.causation_id is not None and tool.position == entry.position:
-        _put(state.by_cause, entry.causation_id, number)
+    wanted = (
+        known("call_position", tool.call_position) is not None
+        or known("asked_position", tool.asked_position) is not None
+    )
+    ended = "ok" if known("error", tool.error) is None else "failed"
+    changes["name"] = tool.name or name
+    changes["call_id"] = tool.call_id or call_id
+    changes["status"] = ("open" if not answered else ended) if wanted else "unmatched"
+    changes["matched_by"] = known("matched_by", tool.matched_by) if wanted else None
+    changes["duration_ns"] = duration(
+        known("called_at", tool.called_at), known("answered_at", tool.answered_at)
+    )
+    if number is None:
+        number = len(items)
+        changes.setdefault("arguments", None)
+        tool = ToolUse(position=once.position, sequence=once.sequence, at=once.at, **changes)
+        items.append(tool)
+    else:
+        tool = items[number] = msgspec.structs.replace(tool, **changes)
+    _put(state.by_event, once.event_id, number)
+    cause = once.causation_id
+    if cause is not None and tool.position == once.position:
+        _put(state.by_cause, cause, number)
     if tool.call_id is not None:
         _put(state.by_id, tool.call_id, number)
     elif tool.name is not None:
@@ -202,8 +196,10 @@ def _settle(
 
 
 def _put(places: dict[str, list[int]], key: str, number: int) -> None:
-    numbers = places.setdefault(key, [])
-    if number not in numbers[-_SAME_ID_LOOKED_AT:]:
+    numbers = places.get(key)
+    if numbers is None:
+        places[key] = [number]
+    elif number not in numbers[-_SAME_ID_LOOKED_AT:]:
         numbers.append(number)
 
 

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from chatsnapshot.envelope import LedgerEntry
-from chatsnapshot.events import facts
 from chatsnapshot.events.catalogue import RUN_ENDS, RUN_STARTS, WORKFLOW_ENDS, WORKFLOW_STARTS
-from chatsnapshot.events.fields import payload_of, placeholder, text_of
+from chatsnapshot.events.fields import placeholder, text_of
 from chatsnapshot.events.messages import Said, looks_like_message, read_messages
 from chatsnapshot.events.normaliser import (
+    RunFacts,
     read_answer,
     read_call,
-    read_handoff,
-    read_model_call,
     read_problem,
     read_question,
     read_result,
-    read_run,
-    read_service,
-    read_task,
 )
 from chatsnapshot.projections import tools
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.lineage import Link, Start, children_of, upwards
-from chatsnapshot.projections.lines import Told, who
+from chatsnapshot.projections.lines import Told
+from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pairing import Edge
 from chatsnapshot.projections.shapes import (
     Boundary,
@@ -40,12 +35,12 @@ from chatsnapshot.projections.shapes import (
     Question,
     Transcript,
 )
-from chatsnapshot.projections.times import duration, happened
+from chatsnapshot.projections.times import duration
 from chatsnapshot.projections.transcriptstate import TranscriptState, shape_transcript
 
 __all__ = ["TranscriptProjection"]
 
-Payload = Mapping[str, Any]
+Rule = Callable[[TranscriptState, Once], None]
 
 
 @register
@@ -66,18 +61,21 @@ class TranscriptProjection:
 
     def apply(self, state: TranscriptState, entry: LedgerEntry) -> TranscriptState:
         """Add what the entry says, or fold it into an item that is there."""
+        return self.take(state, Once(entry))
+
+    def take(self, state: TranscriptState, once: Once) -> TranscriptState:
+        """As :meth:`apply`."""
         if not state.correlation_id:
-            state.correlation_id = entry.correlation_id
-            state.first_position = entry.position
-            state.first_at = entry.timestamp
-            state.cause = entry.causation_id if entry.sequence == 1 else None
-        state.last_position = entry.position
-        payload = payload_of(entry)
-        rule = _RULES.get(entry.event_type)
+            state.correlation_id = once.correlation_id
+            state.first_position = once.position
+            state.first_at = once.entry.timestamp
+            state.cause = once.causation_id if once.sequence == 1 else None
+        state.last_position = once.position
+        rule = _RULES.get(once.event_type)
         if rule is not None:
-            rule(state, entry, payload)
-        elif looks_like_message(payload):
-            _message(state, entry, payload)
+            rule(state, once)
+        elif looks_like_message(once.payload):
+            _messages(state, once, read_messages(once.payload))
         return state
 
     def result(self, state: TranscriptState) -> Transcript:
@@ -103,89 +101,94 @@ class TranscriptProjection:
         return made[correlation_id]
 
 
-def _common(entry: LedgerEntry, speaker: str | None) -> dict[str, Any]:
+def _common(once: Once, speaker: str | None) -> dict[str, Any]:
     return {
-        "position": entry.position,
-        "sequence": entry.sequence,
-        "at": happened(entry),
+        "position": once.position,
+        "sequence": once.sequence,
+        "at": once.at,
         "speaker": speaker,
-        "erased": entry.erased,
+        "erased": once.erased,
     }
 
 
-def _message(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-    there = placeholder(payload)
+def _message(state: TranscriptState, once: Once) -> None:
+    _messages(state, once, once.facts)
+
+
+def _messages(state: TranscriptState, once: Once, messages: Sequence[Said]) -> None:
+    there = placeholder(once.payload)
     if there is not None:
-        common = _common(entry, entry.source.name)
-        state.items.append(Message(**common, role=_role(None, entry), text=there))
+        common = _common(once, once.source.name)
+        state.items.append(Message(**common, role=_role(None, once), text=there))
         return
-    for said in read_messages(payload):
-        speaker = said.name or who(entry, payload)
+    for said in messages:
+        speaker = said.name or once.who
         if not said.empty or not (said.calls or said.results):
-            _say(state, entry, said, speaker)
+            _say(state, once, said, speaker)
         for call in said.calls:
-            tools.asked(state.tools, state.items, entry, call, speaker)
+            tools.asked(state.tools, state.items, once, call, speaker)
         for result in said.results:
             named = (
                 result if result.name or result.call_id else msgspec.structs.replace(result, name=said.name)
             )
-            tools.told(state.tools, state.items, entry, named)
+            tools.told(state.tools, state.items, once, named)
 
 
-def _say(state: TranscriptState, entry: LedgerEntry, said: Said, speaker: str | None) -> None:
-    last = state.items[-1] if state.items else None
+def _say(state: TranscriptState, once: Once, said: Said, speaker: str | None) -> None:
+    items = state.items
+    last = items[-1] if items else None
     if isinstance(last, Note) and last.what == "input" and last.text == said.text:
         # The same words arrived as input just before: the message is enough.
-        state.items.pop()
-        state.carried[last.position] = len(state.items)
-    state.items.append(
+        items.pop()
+        state.carried[last.position] = len(items)
+    items.append(
         Message(
-            **_common(entry, speaker),
-            role=_role(said.role, entry),
+            position=once.position,
+            sequence=once.sequence,
+            at=once.at,
+            speaker=speaker,
+            erased=once.erased,
+            role=_role(said.role, once),
             text=said.text,
             reasoning=said.reasoning,
-            parts=tuple(Part(part.type, part.text, part.value) for part in said.media),
+            parts=tuple([Part(part.type, part.text, part.value) for part in said.media]),
             to=said.to,
         )
     )
 
 
-def _role(role: str | None, entry: LedgerEntry) -> str:
+def _role(role: str | None, once: Once) -> str:
     """The role that the payload gives, else what the origin suggests."""
-    return role or {"agent": "assistant", "ui": "user"}.get(entry.source.origin, "unknown")
+    return role or {"agent": "assistant", "ui": "user"}.get(once.source.origin, "unknown")
 
 
-def _tool_call(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-    call = read_call({} if entry.erased else payload)
-    before = len(state.items)
-    tools.called(state.tools, state.items, entry, call, who(entry, payload))
-    if len(state.items) == before:
-        _carry(state, entry)
+def _tool_call(state: TranscriptState, once: Once) -> None:
+    call = read_call({}) if once.erased else once.facts
+    if not tools.called(state.tools, state.items, once, call, once.who):
+        _carry(state, once)
 
 
-def _tool_result(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-    result = read_result({} if entry.erased else payload)
-    before = len(state.items)
-    tools.resulted(state.tools, state.items, entry, result)
-    if len(state.items) == before:
-        _carry(state, entry)
+def _tool_result(state: TranscriptState, once: Once) -> None:
+    result = read_result({}) if once.erased else once.facts
+    if not tools.resulted(state.tools, state.items, once, result):
+        _carry(state, once)
 
 
-def _carry(state: TranscriptState, entry: LedgerEntry) -> None:
-    state.carried[entry.position] = state.tools.by_event[entry.event_id][-1]
+def _carry(state: TranscriptState, once: Once) -> None:
+    state.carried[once.position] = state.tools.by_event[once.event_id][-1]
 
 
-def _asked(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-    asked = read_question({} if entry.erased else payload)
+def _asked(state: TranscriptState, once: Once) -> None:
+    asked = read_question({}) if once.erased else once.facts
     number = len(state.items)
     question = Question(
-        **_common(entry, who(entry, payload)),
+        **_common(once, once.who),
         question_id=asked.question_id,
         ask=asked.kind,
-        text=asked.text or (placeholder(payload) or ""),
+        text=asked.text or (placeholder(once.payload) or ""),
         status="open",
     )
-    match = state.questions.start(Edge(number, asked.question_id, None, entry.event_id, entry.causation_id))
+    match = state.questions.start(Edge(number, asked.question_id, None, once.event_id, once.causation_id))
     if match is None:
         state.items.append(question)
         return
@@ -200,28 +203,27 @@ def _asked(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None
         status="answered",
         duration_ns=None,
     )
-    state.carried[entry.position] = match[0].index
+    state.carried[once.position] = match[0].index
 
 
-def _answered(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-    answer = read_answer({} if entry.erased else payload)
+def _answered(state: TranscriptState, once: Once) -> None:
+    answer = read_answer({}) if once.erased else once.facts
     number = len(state.items)
-    by = who(entry, payload)
-    value = placeholder(payload) or answer.value
-    edge = Edge(number, answer.answers, None, entry.event_id, entry.causation_id)
+    value = placeholder(once.payload) or answer.value
+    edge = Edge(number, answer.answers, None, once.event_id, once.causation_id)
     match = state.questions.end(edge, lone=True)
     if match is None:
         state.items.append(
             Question(
-                **_common(entry, None),
+                **_common(once, None),
                 question_id=answer.answers,
                 ask="question",
                 text="",
                 status="unmatched",
                 answer=value,
                 decision=answer.decision,
-                answered_by=by,
-                answer_position=entry.position,
+                answered_by=once.who,
+                answer_position=once.position,
             )
         )
         return
@@ -233,17 +235,17 @@ def _answered(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> N
         status="answered",
         answer=value,
         decision=answer.decision,
-        answered_by=by,
-        answer_position=entry.position,
-        duration_ns=duration(asked.at, happened(entry)),
+        answered_by=once.who,
+        answer_position=once.position,
+        duration_ns=duration(asked.at, once.at),
     )
-    state.carried[entry.position] = number
+    state.carried[once.position] = number
 
 
-def _boundary(what: str, id_key: str, event: str) -> Callable[[TranscriptState, LedgerEntry, Payload], None]:
-    def apply(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-        run = read_run(payload, id_key)
-        run_id = run.run_id or entry.correlation_id
+def _boundary(what: str, event: str) -> Rule:
+    def apply(state: TranscriptState, once: Once) -> None:
+        run: RunFacts = once.facts
+        run_id = run.run_id or once.correlation_id
         name = run.name
         if event in ("started", "resumed"):
             if event == "started":
@@ -260,7 +262,7 @@ def _boundary(what: str, id_key: str, event: str) -> Callable[[TranscriptState, 
             name = state.open_runs.pop(key, None) or name
         state.items.append(
             Boundary(
-                **_common(entry, entry.source.name),
+                **_common(once, once.source.name),
                 what=what,
                 run_id=run_id,
                 event=event,
@@ -272,89 +274,88 @@ def _boundary(what: str, id_key: str, event: str) -> Callable[[TranscriptState, 
     return apply
 
 
-def _handoff(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-    given = read_handoff(payload)
-    text = given.text or placeholder(payload)
+def _handoff(state: TranscriptState, once: Once) -> None:
+    given = once.facts
+    text = given.text or placeholder(once.payload)
     state.items.append(
-        Handoff(**_common(entry, who(entry, payload)), source=given.source, target=given.target, text=text)
+        Handoff(**_common(once, once.who), source=given.source, target=given.target, text=text)
     )
 
 
-def _problem(what: str, text: Callable[[Payload], str | None]) -> Callable[..., None]:
-    def apply(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-        found = placeholder(payload) or text(payload)
+def _problem(what: str, text: Callable[[Once], str | None]) -> Rule:
+    def apply(state: TranscriptState, once: Once) -> None:
+        found = placeholder(once.payload) or text(once)
         if found is not None:
-            state.items.append(Problem(**_common(entry, who(entry, payload)), what=what, text=found))
+            state.items.append(Problem(**_common(once, once.who), what=what, text=found))
 
     return apply
 
 
-def _failed_task(payload: Payload) -> str:
-    task = read_task(payload)
-    return ": ".join(filter(None, (task.name or task.task_id, task.error))) or read_problem(payload)
+def _failed_task(once: Once) -> str:
+    task = once.facts
+    return ": ".join(filter(None, (task.name or task.task_id, task.error))) or read_problem(once.payload)
 
 
-def _failed_service(payload: Payload) -> str | None:
-    service = read_service(payload)
+def _failed_service(once: Once) -> str | None:
+    service = once.facts
     return None if service.error is None else ": ".join(filter(None, (service.name, service.error)))
 
 
-def _failed_model(payload: Payload) -> str | None:
-    call = read_model_call(payload)
+def _failed_model(once: Once) -> str | None:
+    call = once.facts
     return None if call.error is None else ": ".join(filter(None, (call.model, call.error)))
 
 
-def _note(
-    what: str, read: Callable[[Payload], Told]
-) -> Callable[[TranscriptState, LedgerEntry, Payload], None]:
-    def apply(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
-        text = _told(read, payload)
-        state.items.append(Note(**_common(entry, who(entry, payload)), what=what, text=text))
+def _error(once: Once) -> str:
+    return str(once.facts)
+
+
+def _note(what: str) -> Rule:
+    def apply(state: TranscriptState, once: Once) -> None:
+        state.items.append(Note(**_common(once, once.who), what=what, text=_told(once)))
 
     return apply
 
 
-def _spoken(state: TranscriptState, entry: LedgerEntry, payload: Payload) -> None:
+def _spoken(state: TranscriptState, once: Once) -> None:
     """Something that a user gave or saw; where a message beside it says the same, the message is enough."""
-    text = _told(facts.read_seen, payload)
+    text = _told(once)
     last = state.items[-1] if state.items else None
     if isinstance(last, Message) and last.text == text:
-        state.carried[entry.position] = len(state.items) - 1
+        state.carried[once.position] = len(state.items) - 1
         return
-    what = "input" if entry.event_type == "ui.input_received" else "shown"
-    state.items.append(Note(**_common(entry, who(entry, payload)), what=what, text=text))
+    what = "input" if once.event_type == "ui.input_received" else "shown"
+    state.items.append(Note(**_common(once, once.who), what=what, text=text))
 
 
-def _told(read: Callable[[Payload], Told], payload: Payload) -> str:
+def _told(once: Once) -> str:
     """What the reader makes of it, else the whole payload."""
-    return read(payload).text or (text_of(payload) if payload else "")
+    told: Told = once.facts
+    return told.text or (text_of(once.payload) if once.payload else "")
 
 
-_RULES: dict[str, Callable[[TranscriptState, LedgerEntry, Payload], None]] = {
+_RULES: dict[str, Rule] = {
     "execution.message": _message,
     "execution.tool_call": _tool_call,
     "execution.tool_result": _tool_result,
     "execution.human_input_requested": _asked,
     "execution.human_input_received": _answered,
     "execution.handoff": _handoff,
-    "execution.output": _note("output", facts.read_output),
-    "execution.artifact": _note("artifact", facts.read_artifact),
-    "execution.guardrail": _note("guardrail", facts.read_guardrail),
+    "execution.output": _note("output"),
+    "execution.artifact": _note("artifact"),
+    "execution.guardrail": _note("guardrail"),
     "execution.model_call": _problem("model call", _failed_model),
     "integration.response": _problem("integration", _failed_service),
     "system.task_failed": _problem("task", _failed_task),
-    "system.error": _problem("error", read_problem),
-    "system.limit_reached": _problem("limit", partial(_told, facts.read_limit)),
+    "system.error": _problem("error", _error),
+    "system.limit_reached": _problem("limit", _told),
     "ui.input_received": _spoken,
     "ui.output_displayed": _spoken,
-    **{event_type: _boundary("run", "run_id", event_type.partition("run_")[2]) for event_type in RUN_STARTS},
-    **{event_type: _boundary("run", "run_id", status) for event_type, status in RUN_ENDS.items()},
+    **{event_type: _boundary("run", event_type.partition("run_")[2]) for event_type in RUN_STARTS},
+    **{event_type: _boundary("run", status) for event_type, status in RUN_ENDS.items()},
     **{
-        event_type: _boundary("workflow", "workflow_id", event_type.partition("workflow_")[2])
+        event_type: _boundary("workflow", event_type.partition("workflow_")[2])
         for event_type in WORKFLOW_STARTS
     },
-    **{
-        event_type: _boundary("workflow", "workflow_id", status)
-        for event_type, status in WORKFLOW_ENDS.items()
-    },
+    **{event_type: _boundary("workflow", status) for event_type, status in WORKFLOW_ENDS.items()},
 }

@@ -13,7 +13,7 @@ from chatsnapshot.projections.tools import ToolsState
 __all__ = ["TranscriptState", "shape_transcript"]
 
 
-class TranscriptState(msgspec.Struct):
+class TranscriptState(msgspec.Struct, gc=False):
     """The items so far, and what is needed to fold what comes with them.
 
     ``carried`` gives positions that an item took in besides its own: the number of the item by position, so that a
