@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apsw
 
-__all__ = ["state_keys"]
+__all__ = ["beyond", "state_keys"]
 
 
 def state_keys(
@@ -22,10 +22,10 @@ def state_keys(
     if prefix:
         where.append("key >= ?")
         values.append(prefix)
-        beyond = _beyond(prefix)
-        if beyond:
+        end = beyond(prefix)
+        if end:
             where.append("key < ?")
-            values.append(beyond)
+            values.append(end)
     if after:
         where.append("key < ?" if reverse else "key > ?")
         values.append(after)
@@ -33,7 +33,7 @@ def state_keys(
     return [str(key) for (key,) in db.execute(sql, (*values, limit))]
 
 
-def _beyond(prefix: str) -> str:
+def beyond(prefix: str) -> str:
     """The first text after all that begin with ``prefix``; empty when there is none."""
     stem = prefix.rstrip("\U0010ffff")
     if not stem:

@@ -1,0 +1,172 @@
+"""A server that speaks MongoDB's protocol, for tests: SecantusDB as a process of its own, or one that you name.
+
+There is no package of MongoDB's own server. SecantusDB keeps its data in WiredTiger, MongoDB's engine, and answers as a
+replica set of one member does: transactions, change streams, unique and partial indexes, users. What it acknowledges
+survives SIGKILL. It is written in Python, so its speed says nothing about MongoDB's, and its roles do not tell
+collections apart. ``CHATSNAPSHOT_TEST_MONGODB_URL`` names a real replica set to test against instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from types import TracebackType
+
+from chatsnapshot.errors import LedgerError, StoreUnavailable
+
+__all__ = ["URL_VARIABLE", "MongodbServer"]
+
+URL_VARIABLE = "CHATSNAPSHOT_TEST_MONGODB_URL"
+
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 20.0
+
+# The server ends when the pipe from its starter does: whatever ends the starter.
+_PROGRAM = """
+import os, sys, threading
+def end_with_starter():
+    sys.stdin.buffer.read()
+    os._exit(1)
+threading.Thread(target=end_with_starter, daemon=True).start()
+from secantus.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+class MongodbServer:
+    """``with MongodbServer() as server: server.url``.
+
+    ``standalone`` starts one without transactions, as ``mongod`` without ``--replSet`` is; ``auth`` asks for users,
+    which were made while it ran without. Data and port stay over :meth:`stop`, :meth:`kill` and :meth:`start`; the end of
+    the ``with`` removes the data. Where :data:`URL_VARIABLE` names a server, that one is used and never stopped.
+    """
+
+    def __init__(self, *, standalone: bool = False, auth: bool = False) -> None:
+        self.standalone = standalone
+        self.auth = auth
+        given = os.environ.get(URL_VARIABLE, "")
+        self.own = not given or standalone or auth
+        """Whether it is started and stopped here."""
+        self.port = 0
+        self._url = "" if self.own else given
+        self._folder = ""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @staticmethod
+    def missing() -> str:
+        """What has to be installed before a server can be started; empty when nothing is missing."""
+        if not os.environ.get(URL_VARIABLE) and find_spec("secantus") is None:
+            return f"the package secantusdb (pip install secantusdb), or {URL_VARIABLE} with the URL of a replica set"
+        if find_spec("pymongo") is None:
+            return "the package pymongo (pip install 'chatsnapshot[mongodb]')"
+        return ""
+
+    @property
+    def url(self) -> str:
+        """The URL of a server, without a database."""
+        return self._url or f"mongodb://127.0.0.1:{self.port}/"
+
+    def database(self, name: str, user: str = "") -> str:
+        """The URL of a database; ``user`` is ``name:password``, known to the database ``admin``."""
+        base, _, query = self.url.partition("?")
+        options = [query] if query else []
+        if user:
+            base = base.replace("://", f"://{user}@", 1)
+            options.append("authSource=admin")
+        head, _, rest = base.partition("://")
+        return f"{head}://{rest.partition('/')[0]}/{name}" + (f"?{'&'.join(options)}" if options else "")
+
+    def start(self) -> None:
+        """Start it and wait until it answers. Raises :class:`LedgerError` naming the package that is missing."""
+        if not self.own or self._process is not None:
+            return
+        lacking = self.missing()
+        if lacking:
+            raise LedgerError(f"a MongoDB server for tests needs {lacking}")
+        self._folder = self._folder or tempfile.mkdtemp(prefix="cs-")
+        self.port = self.port or _free_port()
+        options = ["--port", str(self.port), "--storage-path", os.path.join(self._folder, "data")]
+        options += ["--log-level", "ERROR", "--cache-size", "256M"]
+        options += ["--standalone"] if self.standalone else []
+        options += ["--auth"] if self.auth else []
+        with open(os.path.join(self._folder, "log"), "ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, *options],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                start_new_session=True,
+            )
+        self._wait()
+
+    def stop(self) -> None:
+        """End it in order (SIGTERM); the data stay."""
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        self._ended()
+
+    def kill(self) -> None:
+        """End it as a crash does (SIGKILL); the data stay."""
+        if self._process is not None:
+            self._process.kill()
+            self._ended()
+
+    def restart(self) -> None:
+        """Start it again after :meth:`stop` or :meth:`kill`, on the same port and data."""
+        self.start()
+
+    def __enter__(self) -> MongodbServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
+
+    def _ended(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+
+    def _wait(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        log = os.path.join(self._folder, "log")
+        with open(log, "rb") as file:
+            said = file.read()[-500:].decode(errors="replace").strip()
+        self.kill()
+        raise StoreUnavailable(f"the MongoDB server for tests did not start ({said}); look at {log}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
