@@ -43,6 +43,7 @@ from chatsnapshot.recorder import Recorder
 from chatsnapshot.redaction import redactor_of
 from chatsnapshot.run import Run, make_run
 from chatsnapshot.scope import Frame, Scope, current_frame, in_copied_context, new_frame
+from chatsnapshot.standby import Standing
 from chatsnapshot.stores.base import Group, Row, Store
 from chatsnapshot.stores.open import open_store
 from chatsnapshot.tail import Bell, Tail
@@ -55,14 +56,12 @@ __all__ = ["Ledger"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Recordable = EventEnvelope | Mapping[str, Any]
-
 _NO_IDS: list[bytes] = []
 
 _VIEWS = "chatsnapshot.projections.views"
 """Floor 5 computes views; the ledger only hands itself over, by name, when one is asked for."""
 _CONTEXT = "chatsnapshot.projections.context.making"
 _SEARCH = "chatsnapshot.projections.search.searching"
-
 
 _open: weakref.WeakSet[Ledger] = weakref.WeakSet()
 _numbers = itertools.count()
@@ -102,6 +101,7 @@ class Ledger:
             entropy=opening.entropy,
             limits=opening.limits,
         )
+        self._standing = Standing(self._store)
         self._recorder = Recorder(self._store, opening.limits, opening.entropy, self._bell.ring)
         _open.add(self)
 
@@ -115,7 +115,7 @@ class Ledger:
     @property
     def ledger_id(self) -> str:
         """UUID text that names this history."""
-        return self._store.ledger_id
+        return self._standing.ledger_id
 
     @property
     def limits(self) -> Limits:
@@ -124,8 +124,8 @@ class Ledger:
 
     @property
     def read_only(self) -> bool:
-        """Whether it was opened read-only."""
-        return self._opening.read_only
+        """Whether it was opened read-only, or is a copy that was not promoted."""
+        return self._opening.read_only or self._standing.waits
 
     @property
     def closed(self) -> bool:
@@ -298,8 +298,7 @@ class Ledger:
         expected_sequence: int | None,
         options: dict[str, Any],
     ) -> Group:
-        if self._opening.read_only:
-            self._check_writable()
+        self._check_writable()
         if isinstance(event_type, EventEnvelope):
             if payload is not None or options:
                 raise InvalidEvent("an envelope is recorded as it is; give no payload or options beside it")
@@ -317,6 +316,7 @@ class Ledger:
     def _check_writable(self) -> None:
         if self._opening.read_only:
             raise ReadOnly(f"{self.url} was opened read-only; open it with read_only=False to record")
+        self._standing.check()
 
     def _stored_blob(self, digest: bytes) -> bytes | None:
         parts = self._store.blob(digest)

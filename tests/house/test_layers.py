@@ -43,6 +43,8 @@ FLOORS = {
             "report",
             "misfits",
             "backup",
+            "copying",
+            "standby",
             "fsck",
             "doctor",
         ],

@@ -52,6 +52,8 @@ SECTIONS = {
         "projections": (_HOME + "projections", "List, run, rebuild and compare the stored states of views."),
         "fsck": (_HOME + "fsck", "Look at the files of the ledger, and repair its end."),
         "backup": (_HOME + "backup", "Copy the ledger, verified, also while it is being written."),
+        "copy": (_HOME + "copy", "Copy a ledger to another place or another kind of store."),
+        "promote": (_HOME + "promote", "Make a ledger of its own of a copy, to record in."),
         "restore": (_HOME + "restore", "Put a backup in the place of the ledger."),
     },
 }

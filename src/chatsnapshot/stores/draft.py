@@ -76,17 +76,24 @@ def seal_groups(groups: Sequence[Group], entropy: Entropy) -> None:
 
 
 def ledger_draft(
-    event_type: str, payload: dict[str, object], entropy: Entropy, clock: Clock = time.time_ns
+    event_type: str,
+    payload: dict[str, object],
+    entropy: Entropy,
+    clock: Clock = time.time_ns,
+    key: bytes | None = None,
 ) -> Draft:
-    """A draft of one of the ledger's own facts, such as ``ledger.payload_erased``; its id is made of the same sources."""
+    """A draft of one of the ledger's own facts, such as ``ledger.payload_erased``.
+
+    Its id is ``key`` for a fact that can be stated once, else made of the same sources.
+    """
     encoded = msgspec.json.encode(payload)
     now = clock()
     noise = entropy(26)
-    key = uuid7_of(now, noise[16:])
+    made = key or uuid7_of(now, noise[16:])
     return make_draft(
-        (key, event_type, time_text(now), SYSTEM_SOURCE, LEDGER_CORRELATION, None, encoded, None, None),
+        (made, event_type, time_text(now), SYSTEM_SOURCE, LEDGER_CORRELATION, None, encoded, None, None),
         noise[:16],
-        True,
+        key is None,
         ("timestamp",),
         (),
     )
