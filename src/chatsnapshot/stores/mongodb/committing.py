@@ -14,7 +14,7 @@ from chatsnapshot.integrity import TILE_HASHES, Tree
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores.base import Checkpoint, Draft, Group, Head, Outcome, Row
 from chatsnapshot.stores.clockwatch import ClockWatch
-from chatsnapshot.stores.imports import check_rows
+from chatsnapshot.stores.imports import check_rows, named_positions
 from chatsnapshot.stores.mongodb import parts, reading, states
 from chatsnapshot.stores.mongodb.connecting import Client, Collections
 from chatsnapshot.stores.mongodb.driver import ClientSession
@@ -146,6 +146,9 @@ class Committer:
         made = Plan(list(rows), tiles, tree, rows[-1][2], [], [])
         move_head(on, self._ledger, head, made, session)
         write_plan(on, self._ledger, self._limits, made, users, blobs, session)
+        erased = [position for row in rows for position in named_positions(row)]
+        if erased:
+            erase_payloads(on, self._ledger, erased, session)
         self._sequences.clear()
         self._planned = made
 

@@ -7,10 +7,10 @@ name. Everything is made before ``ready`` is set, so who finds it makes nothing.
 from __future__ import annotations
 
 import time
-import uuid
 
 from chatsnapshot.clock import time_text
 from chatsnapshot.errors import Corrupt, FormatTooNew, NotFound
+from chatsnapshot.stores.identity import new_identity
 from chatsnapshot.stores.mongodb.connecting import Collections, Document
 from chatsnapshot.stores.mongodb.driver import bson, pymongo
 
@@ -60,8 +60,11 @@ def find_ledger(on: Collections, ledger: str, url: str) -> str:
     raise NotFound(f"no ledger at {url}; record something there first, or check database and ledger")
 
 
-def make_ledger(on: Collections, ledger: str, url: str) -> str:
-    """The id of a ledger, which is made, and the collections with it, when it is not there."""
+def make_ledger(on: Collections, ledger: str, url: str, identity: str = "") -> str:
+    """The id of a ledger, which is made, and the collections with it, when it is not there.
+
+    ``identity`` is what one that is made is made with.
+    """
     try:
         return find_ledger(on, ledger, url)
     except NotFound:
@@ -82,7 +85,7 @@ def make_ledger(on: Collections, ledger: str, url: str) -> str:
         on,
         {
             "_id": ledger,
-            "ledger_id": str(uuid.uuid4()),
+            "ledger_id": new_identity(identity),
             "format": FORMAT,
             "created_at": time_text(time.time_ns()),
         },

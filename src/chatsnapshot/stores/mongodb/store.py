@@ -88,7 +88,7 @@ class MongodbStore:
             with self._using() as on:
                 check_server(on.database, self.url)
                 if create and not read_only:
-                    self.ledger_id = make_ledger(on, self._ledger, self.url)
+                    self.ledger_id = make_ledger(on, self._ledger, self.url, location.identity)
                 else:
                     self.ledger_id = find_ledger(on, self._ledger, self.url)
                 status = on.database.command({"connectionStatus": 1, "showPrivileges": True})
