@@ -353,3 +353,24 @@ def test_an_error_shows_hostile_arguments_too(run, story: Path) -> None:
     done = run("show", "\x1b[2Jx", "--ledger", str(story))
     assert done.exit_code == 1
     assert "\x1b" not in done.stderr
+
+
+def test_a_narrow_list_of_runs_shows_what_failed_before_it_shows_when(path, run):
+    long = "run-" + "1" * 36
+    with chatsnapshot.open(path) as ledger:
+        ledger.record("execution.run_started", {"name": "a name"}, correlation_id=long)
+        ledger.record("execution.tool_result", {"name": "t", "error": "no"}, correlation_id=long)
+        ledger.record("execution.run_completed", {}, correlation_id=long)
+    for width, whole in ((120, True), (80, True), (50, False)):
+        lines = run("runs", "--ledger", str(path), env={"COLUMNS": str(width)}).stdout.splitlines()
+        assert "completed, 1 tool error" in lines[1]
+        assert (long in lines[1]) == whole
+        assert ("STARTED" in lines[0]) == (width == 120)
+        assert max(map(len, lines)) <= width
+
+
+def test_an_unknown_event_id_is_called_no_event(story, run):
+    done = run("show", "00000000-0000-4000-8000-000000000000", "--ledger", str(story))
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: no event and no run '00000000-0000-4000-8000-000000000000'")
+    assert run("show", "run-9", "--ledger", str(story)).stderr.startswith("error: no run 'run-9'")

@@ -27,13 +27,13 @@ _STYLES = {
 }
 _COLUMNS = (
     Column("POSITIONS", right=True),
-    Column("TIME", spare=True),
+    Column("TIME", spare=1),
     Column("ACTOR", gives=1, least=8),
-    Column("FOR", gives=1, spare=True),
+    Column("FOR", gives=1, spare=1),
     Column("WHAT", gives=1, least=24),
     Column("DECIDED BY", gives=1),
     Column("OUTCOME", gives=1),
-    Column("WHY", gives=1, spare=True),
+    Column("WHY", gives=1, spare=1),
 )
 
 

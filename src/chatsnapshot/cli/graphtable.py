@@ -28,10 +28,10 @@ _STYLES = {"completed": green, "failed": red, "cancelled": yellow}
 
 _TASKS = (
     Column("TASK", gives=2),
-    Column("NAME", gives=1, spare=True),
+    Column("NAME", gives=1, spare=1),
     Column("STATUS", gives=1),
     Column("WAITS FOR", gives=1, least=16),
-    Column("PART OF", gives=1, spare=True),
+    Column("PART OF", gives=1, spare=1),
     Column("POSITIONS"),
 )
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
     from chatsnapshot.projections.shapes import Run
 
-__all__ = ["correlation_of", "every_run", "find_event", "find_run"]
+__all__ = ["correlation_of", "every_run", "find_event", "find_run", "is_event_id"]
 
 
 def every_run(runs: list[Run] | tuple[Run, ...]) -> Iterator[Run]:
@@ -61,11 +61,18 @@ def find_run(runs: tuple[Run, ...], name: str, correlation_id: str) -> Run | Non
 
 def find_event(ledger: Ledger, name: str) -> LedgerEntry | None:
     """The entry with this event id, or ``None``."""
-    try:
-        event_id = str(uuid.UUID(name))
-    except ValueError:
+    if not is_event_id(name):
         return None
     try:
-        return ledger.get(event_id)
+        return ledger.get(str(uuid.UUID(name)))
     except NotFound:
         return None
+
+
+def is_event_id(name: str) -> bool:
+    """Whether a name can be the id of an event."""
+    try:
+        uuid.UUID(name)
+    except ValueError:
+        return False
+    return True

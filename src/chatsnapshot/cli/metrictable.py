@@ -123,18 +123,18 @@ def metric_table(out: Terminal, found: Metrics, by: str) -> None:
         return
     headings = [
         name,
-        Column("NAME" if by == "run" else "PROVIDER" if by == "model" else "", gives=1, spare=True),
+        Column("NAME" if by == "run" else "PROVIDER" if by == "model" else "", gives=1, spare=1),
         Column("STATUS" if by == "run" else ""),
-        Column("" if by == "model" else "EVENTS", right=True, spare=True),
+        Column("" if by == "model" else "EVENTS", right=True, spare=1),
         Column("MODEL CALLS", right=True),
         Column("FAILED", right=True),
         Column("TOKENS IN", right=True),
         Column("OUT", right=True),
         Column("COST", right=True),
-        Column("P50", right=True, spare=True),
-        Column("P99", right=True, spare=True),
-        Column("" if by == "model" else "TOOL CALLS", right=True, spare=True),
-        Column("" if by == "model" else "FAILED", right=True, spare=True),
+        Column("P50", right=True, spare=1),
+        Column("P99", right=True, spare=1),
+        Column("" if by == "model" else "TOOL CALLS", right=True, spare=1),
+        Column("" if by == "model" else "FAILED", right=True, spare=1),
     ]
     table(out, headings, [_row(out, group, by, found.priced) for group in groups])
 

@@ -19,10 +19,10 @@ _STYLES = {"completed": green, "failed": red, "cancelled": yellow, "paused": yel
 
 _COLUMNS = (
     Column("RUN", gives=2),
-    Column("NAME", gives=1, spare=True),
-    Column("STARTED"),
+    Column("NAME", gives=1, spare=1),
+    Column("STARTED", spare=2),
     Column("TOOK", right=True),
-    Column("EVENTS", right=True, spare=True),
+    Column("EVENTS", right=True, spare=1),
     Column("STATUS", gives=1, least=24),
 )
 

@@ -19,13 +19,14 @@ class Column(NamedTuple):
     """A column: its heading, whether its texts stand at the right edge, and what it does when there is no room.
 
     ``gives`` is 0 for a column that is never cut, 1 for one that is cut first, 2 for one that is cut when
-    nothing else helped (ids, which people copy). One that is ``spare`` is left out before ids are cut.
+    nothing else helped (ids, which people copy). One that is ``spare`` is left out before ids are cut; the smaller
+    its number the sooner, and of one number the last column first.
     """
 
     heading: str
     right: bool = False
     gives: int = 0
-    spare: bool = False
+    spare: int = 0
     least: int = LEAST
 
 
@@ -50,7 +51,7 @@ def table(
 
 def _fit(headings: Sequence[Column], wanted: dict[int, int], room: int) -> dict[int, int]:
     """The columns that are shown and their widths: a row fits into ``room`` where that can be."""
-    spare = [n for n in wanted if headings[n].spare]
+    spare = sorted((n for n in wanted if headings[n].spare), key=lambda n: (-headings[n].spare, n))
     least = {n: heading.least for n, heading in enumerate(headings)}
     while True:
         widths = dict(wanted)
@@ -60,8 +61,8 @@ def _fit(headings: Sequence[Column], wanted: dict[int, int], room: int) -> dict[
             break
         wanted = {n: width for n, width in wanted.items() if n != spare[-1]}
         spare.pop()
-    for turn in (1, 2):
-        over = _shrink(widths, [n for n in widths if headings[n].gives == turn], over, {})
+    for turn, floors in ((1, least), (2, {}), (1, {})):
+        over = _shrink(widths, [n for n in widths if headings[n].gives == turn], over, floors)
     return widths
 
 

@@ -8,12 +8,13 @@ import click
 import msgspec
 
 from chatsnapshot.cli.entries import describe, entry_json
-from chatsnapshot.cli.lookup import correlation_of, find_event, find_run
+from chatsnapshot.cli.lookup import correlation_of, find_event, find_run, is_event_id
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import Until, json_option, ledger_option, until_option
 from chatsnapshot.cli.table import Column, table
 from chatsnapshot.cli.terminal import Terminal, Text, bold, cyan, dim, red
 from chatsnapshot.cli.wording import count, moment, size
+from chatsnapshot.errors import NotFound
 
 if TYPE_CHECKING:
     from chatsnapshot.envelope import LedgerEntry
@@ -78,17 +79,26 @@ def command(
         entry = find_event(ledger, what)
         if entry is not None:
             out.json_line(entry_json(entry)) if as_json else _show_event(out, ledger, entry)
-        else:
-            _show_run(out, ledger, what, last, until, as_json)
+            return
+        try:
+            correlation = correlation_of(ledger, what)
+        except NotFound as error:
+            # What looks like the id of an event may have been meant as one.
+            text = str(error)
+            raise NotFound(
+                text.replace("no run", "no event and no run", 1) if is_event_id(what) else text
+            ) from None
+        _show_run(out, ledger, what, correlation, last, until, as_json)
 
 
-def _show_run(out: Terminal, ledger: Ledger, name: str, last: int, until: Until, as_json: bool) -> None:
+def _show_run(
+    out: Terminal, ledger: Ledger, name: str, correlation: str, last: int, until: Until, as_json: bool
+) -> None:
     from chatsnapshot.cli.runtree import run_table
     from chatsnapshot.cli.timetable import timetable
     from chatsnapshot.projections.render import render_text
     from chatsnapshot.projections.views import view
 
-    correlation = correlation_of(ledger, name)
     runs: Runs = view(ledger, "runs", correlation, until=until)
     timeline: Timeline = view(ledger, "timeline", correlation, until=until)
     transcript: Transcript = view(ledger, "transcript", correlation, until=until)
@@ -252,8 +262,6 @@ def _show_event(out: Terminal, ledger: Ledger, entry: LedgerEntry) -> None:
 
 def _causes(ledger: Ledger, entry: LedgerEntry) -> tuple[list[LedgerEntry], str]:
     """The cause, its cause and so on, at most ``CAUSES_MAX``; and why the chain ends early, if it does."""
-    from chatsnapshot.errors import NotFound
-
     chain: list[LedgerEntry] = []
     seen = {entry.event_id}
     while entry.causation_id is not None:

@@ -121,7 +121,7 @@ class Chooser:
             "budget_tokens",
             self._budget,
             smallest or 0,
-            f"no item fits: the smallest budget that holds one here is {smallest or 0:,} tokens",
+            f"that is the smallest budget that holds one item here, so give a budget of {smallest or 0:,} or more",
         )
 
     def _measured(self, numbers: Sequence[int], bytes_max: int) -> Chosen:
