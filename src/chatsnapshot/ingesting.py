@@ -103,6 +103,8 @@ class Ingest:
         ids: Ids = "line",
         on_bad: Callable[[BadLine], None] | None = None,
         progress: Callable[[IngestReport], None] | None = None,
+        depth_max: int | None = None,
+        line_bytes_max: int | None = None,
     ) -> None:
         ledger._check_writable()
         if ids not in ("line", "content"):
@@ -116,7 +118,8 @@ class Ingest:
         self._skip_bad = skip_bad
         self._on_bad = on_bad
         self._progress = progress
-        self._line_bytes_max = ledger.limits.payload_bytes_max + LINE_OVERHEAD_BYTES
+        self._line_bytes_max = line_bytes_max or ledger.limits.payload_bytes_max + LINE_OVERHEAD_BYTES
+        self._depth_max = depth_max or ledger.limits.json_depth_max
         self._batch_events = min(BATCH_EVENTS, ledger.limits.batch_events_max)
         self._batch_bytes = min(BATCH_BYTES, ledger.limits.batch_bytes_max)
         self._drafts: list[Draft] = []
@@ -171,7 +174,7 @@ class Ingest:
     def _draft(self, item: Any, number: int) -> Draft:
         """What an item says happened, as a draft; raises what is wrong with it."""
         if isinstance(item, bytes):
-            content, fields = item, decode_object(item)
+            content, fields = item, decode_object(item, self._depth_max)
             if fields.keys() >= ENVELOPE_KEYS:
                 return self._intake.redraft(EventEnvelope.from_json(item), self._redact)
         elif isinstance(item, EventEnvelope):

@@ -103,7 +103,7 @@ def _more_is_there(stream: ByteStream) -> bool:
         return True
 
 
-def decode_object(data: bytes) -> dict[str, Any]:
+def decode_object(data: bytes, depth_max: int = DEFAULTS.json_depth_max) -> dict[str, Any]:
     """The JSON object of a line; raises :class:`InvalidEvent` saying why it is none.
 
     Strict (RFC 8259, and I-JSON of RFC 7493 where that is stricter): UTF-8, no NaN, no lone surrogates, no key twice.
@@ -114,7 +114,7 @@ def decode_object(data: bytes) -> dict[str, Any]:
         plain = msgspec.json.encode(value) == msgspec.json.format(data, indent=-1)
     except (ValueError, msgspec.DecodeError, RecursionError) as error:
         raise InvalidEvent(_why_not(data, error)) from None
-    if nested_deeper(data, value, DEFAULTS.json_depth_max):
+    if nested_deeper(data, value, depth_max):
         raise InvalidEvent("nested too deeply")
     if type(value) is not dict:
         raise InvalidEvent(f"not a JSON object, but {_KINDS[type(value)]}")

@@ -8,6 +8,8 @@ from chatsnapshot.errors import LedgerError
 from chatsnapshot.ledger import Ledger
 from chatsnapshot.opening import open as open_ledger
 from chatsnapshot.server.access import Gate, OpenGate
+from chatsnapshot.server.bodies import Held
+from chatsnapshot.server.counting import Counts, Slots
 from chatsnapshot.server.problems import Problem
 from chatsnapshot.server.settings import Settings
 
@@ -23,6 +25,9 @@ class Service:
         self.settings = settings
         self.gate = gate or OpenGate()
         self.ledgers: dict[str, Ledger] = {}
+        self.counts = Counts()
+        self.held = Held(settings.bodies_bytes_max)
+        self.uploads = Slots("uploads of lines", settings.uploads_max)
 
     async def start(self) -> None:
         """Open every ledger; raises what opening one raises."""

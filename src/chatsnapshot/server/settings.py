@@ -18,6 +18,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     create: bool = True
     """Make ledgers that are not there."""
 
+    redact: str | None = "secrets"
+    """What events pass before they are stored: the built-in patterns for secrets, or nothing."""
+
     hosts: tuple[str, ...] = ()
     """Names that the Host header may hold beside loopback, without a port."""
 
@@ -41,6 +44,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     bodies_bytes_max: int = 64 * MIB
     """Bytes of all requests that are held at once; more are answered with 503 and Retry-After."""
+
+    uploads_max: int = 32
+    """Uploads of lines at once; more are answered with 503 and Retry-After."""
 
     streams_max: int = 1_000
     """Live streams at once; more are answered with 503 and Retry-After."""
