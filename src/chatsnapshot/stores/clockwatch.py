@@ -25,12 +25,22 @@ class ClockWatch:
         self._noted = False
         self._noting = False
 
-    def stamp(self, last: str, groups: Sequence[Group]) -> tuple[str, Sequence[Group]]:
+    def glance(self) -> tuple[str, bool]:
+        """The clock, and whether it is recorded already that it is behind; for stores whose server stamps."""
+        return time_text(self._clock()), self._noted
+
+    def settle(self, now: str, recorded_at: str) -> None:
+        """The server has stamped a commit that offered ``now``."""
+        if recorded_at == now:
+            self._noted = False
+
+    def stamp(self, last: str, groups: Sequence[Group], now: str = "") -> tuple[str, Sequence[Group]]:
         """The recorded_at of the next commit, and the groups with ``ledger.clock_behind`` after them if it is due.
 
-        ``last`` is the recorded_at of the head ("" when the ledger is empty).
+        ``last`` is the recorded_at of the head ("" when the ledger is empty). ``now`` is what :meth:`glance` gave, if
+        that was asked for this commit.
         """
-        now = time_text(self._clock())
+        now = now or time_text(self._clock())
         self._noting = False
         if now >= last:
             self._noted = False
