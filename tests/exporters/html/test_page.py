@@ -195,3 +195,17 @@ def test_a_run_over_several_days_tells_the_day_beside_the_time(ledger: Any, page
     page = page_of(ledger)
     for section in ("transcript", "events"):
         assert "11-01 03:04:05.678" in page.section(section) and "11-02 03:04:05.678" in page.section(section)
+
+
+def test_what_was_shown_was_shown_to_somebody(ledger: Any, tell: Any, page_of: Any) -> None:
+    person = {"origin": "ui", "runtime": "web", "name": "dana"}
+    tell("ui.input_received", {"text": "hello"}, source=person)
+    tell("ui.output_displayed", {"text": "hi"}, source=person)
+    text = page_of(ledger).section("transcript")
+    assert "input by dana" in text and "shown to dana" in text
+
+
+def test_a_picture_shows_all_its_rows_without_scrolling_down(ledger: Any, tell: Any, page_of: Any) -> None:
+    tell("execution.message", {"role": "user", "content": "hello"})
+    (rule,) = re.findall(r"^\.picture\{([^}]*)\}", page_of(ledger).html, re.MULTILINE)
+    assert "height" not in rule and "overflow-x:auto" in rule

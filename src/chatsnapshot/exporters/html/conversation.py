@@ -322,7 +322,9 @@ def _problem(item: Problem, page: _Page) -> Shape:
 
 
 def _note(item: Note, page: _Page) -> Shape:
-    by: list[str] = [" by ", said(item.speaker)] if item.speaker else []
+    # Of what is shown the speaker is who saw it.
+    word = " to " if item.what == "shown" else " by "
+    by: list[str] = [word, said(item.speaker)] if item.speaker else []
     head = element(
         "p", said(item.what), *by, " ", page.anchors(item.position), *_time(item, page), class_="dim"
     )

@@ -93,7 +93,7 @@ summary{cursor:pointer;overflow-wrap:anywhere}
 .talk>.child{display:flex;gap:.6rem}.child>details{flex:1;min-width:0;margin:0}
 .talk p{margin:0}.talk .who{font-weight:600}
 .scroll{overflow-x:auto}
-.picture{overflow:auto;max-height:46rem}
+.picture{overflow-x:auto}
 .picture svg{display:block}
 table{border-collapse:collapse;width:100%;font-size:.875rem;font-variant-numeric:tabular-nums}
 caption{text-align:left;font-weight:600;padding:.2rem 0;font-size:1rem}
@@ -149,7 +149,7 @@ svg a text{fill:var(--link)}svg a:hover text{text-decoration:underline}
  html{background:#fff;color:#000;font-size:11px}
  body{max-width:none;padding:0}nav,.skip{display:none}
  section{border:0;padding:0}
- .picture{max-height:none;overflow:visible}
+ .picture{overflow:visible}
  .talk>li,.events li,tr{break-inside:avoid}h2,summary{break-after:avoid}
 }
 """
