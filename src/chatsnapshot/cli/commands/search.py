@@ -52,7 +52,7 @@ def command(
 
     QUERY is words that must all be there, in any order; "a phrase" (in quotes that reach the command), begin*,
     and, after --, -without. Case and accents do not matter. The index is a file beside the ledger,
-    NAME.search, that is made and caught up here and can be deleted.
+    NAME.search (of one on a server in the user's cache), that is made and caught up here and can be deleted.
     """
     import msgspec
 

@@ -1,4 +1,4 @@
-"""Where the index of a ledger is: a file beside it, or in memory where no file can or may be written."""
+"""Where the index of a ledger is: beside it, in the user's cache for one on a server, or else in memory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import apsw
 
 from chatsnapshot.errors import StoreUnavailable
 from chatsnapshot.projections.search.index import Index, connect
+from chatsnapshot.stores.cachefolder import cache_folder
 from chatsnapshot.stores.leaving import leave_open
 
 __all__ = ["forget", "path_of", "with_index"]
@@ -26,24 +27,39 @@ _BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 _UNWRITABLE = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.IOError, apsw.FullError)
 
 
-def path_of(ledger: Any) -> str | None:
-    """The file of the index: ``runs.db.search``; with ``?ledger=NAME`` ``runs.db.NAME.search``; ``None`` in memory."""
+_IN_MEMORY = "the index is in memory, for this process alone: "
+
+
+def path_of(ledger: Any, *, make: bool = False) -> str | None:
+    """The file of the index: ``runs.db.search``; with ``?ledger=NAME`` ``runs.db.NAME.search``; ``None`` in memory.
+
+    Of a ledger on a server ``search.db`` in :func:`~chatsnapshot.stores.cachefolder.cache_folder`, which ``make`` makes.
+    """
     place = ledger._opening.location
-    if not place.path or place.kind == "memory":
+    if place.kind == "memory":
         return None
+    if not place.path:
+        folder = cache_folder(ledger.ledger_id, make=make)
+        return None if folder is None else os.path.join(folder, "search.db")
     middle = "" if place.ledger in ("", "main") else f".{place.ledger}"
     return f"{os.path.realpath(place.path)}{middle}.search"
 
 
-def with_index(ledger: Any, keep: bool, work: Callable[[Index], Answer]) -> tuple[Answer, str | None]:
+def with_index(ledger: Any, keep: bool | None, work: Callable[[Index], Answer]) -> tuple[Answer, str | None]:
     """What ``work`` makes of the index, caught up, and a note when the index is kept nowhere.
 
-    ``keep``: whether a file may be written; a file that is no sound index is made again. Raises
-    :class:`StoreUnavailable` when another process holds it for over 30 seconds.
+    ``keep``: whether a file may be written, by default unless it would stand beside a ledger that was opened read-only;
+    a file that is no sound index is made again. Raises :class:`StoreUnavailable` when another process holds it for over
+    30 seconds.
     """
-    path = path_of(ledger)
+    beside = bool(ledger._opening.location.path)
+    if keep is None:
+        keep = not (beside and ledger.read_only)
+    path = path_of(ledger, make=keep)
     if path is None:
-        return _in_memory(ledger, None, work), None
+        in_cache = not beside and ledger._opening.location.kind != "memory"
+        why = "the user's cache cannot be written (XDG_CACHE_HOME names another)" if keep else "keep=False"
+        return _in_memory(ledger, None, work), _IN_MEMORY + why if in_cache else None
     for _ in range(2 if keep else 0):
         db = _opened(path)
         if db is None:
@@ -60,8 +76,10 @@ def with_index(ledger: Any, keep: bool, work: Callable[[Index], Answer]) -> tupl
             raise StoreUnavailable(f"another process holds {path}; try again when it is done") from None
         finally:
             db.close()
-    why = f"{path} cannot be written, or is something else" if keep else "the ledger was opened read-only"
-    return _in_memory(ledger, path, work), f"the index is in memory, for this process alone: {why}"
+    why = f"{path} cannot be written, or is something else"
+    if not keep:
+        why = "the ledger was opened read-only" if ledger.read_only else "keep=False"
+    return _in_memory(ledger, path, work), _IN_MEMORY + why
 
 
 def forget(ledger: Any, positions: Sequence[int]) -> None:

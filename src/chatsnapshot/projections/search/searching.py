@@ -67,8 +67,9 @@ def search(
     """The events in which all words of ``query`` are found: words, ``"a phrase"``, ``begin*``, ``-without``.
 
     Case and accents do not matter. ``order`` is ``best`` (BM25, then the newest) or ``newest``. ``filters`` are those of
-    :meth:`Ledger.read`. ``keep``: whether the index may be written beside the ledger, by default unless the ledger was
-    opened read-only; what has been erased is taken out of it before it answers.
+    :meth:`Ledger.read`. ``keep``: whether the index may be written, beside the ledger (by default unless that was
+    opened read-only) or, of a ledger on a server, in the user's cache. What has been erased is taken out of it before
+    it answers.
 
     Raises :class:`InvalidEvent` for a query without a word and for filters that ``read`` refuses.
     """
@@ -84,7 +85,7 @@ def search(
         lines = index.find(wanted, where, after, last, limit, order) if limit else []
         return tuple(_hit(line, index.snippet(wanted, line[0], _SNIPPET_WORDS)) for line in lines)
 
-    hits, note = with_index(ledger, not ledger.read_only if keep is None else keep, work)
+    hits, note = with_index(ledger, keep, work)
     return Found(query, hits, note)
 
 
