@@ -13,6 +13,7 @@ from chatsnapshot.clock import time_text
 from chatsnapshot.errors import Corrupt, LedgerError, NotFound
 from chatsnapshot.limits import DEFAULTS
 from chatsnapshot.report import Report
+from chatsnapshot.standby import Standing
 from chatsnapshot.stores import filelock
 from chatsnapshot.stores.filelock import file_lock
 from chatsnapshot.stores.jsonl_file import FileIO, folder_of, io_error
@@ -163,7 +164,7 @@ def _verified(copy: Location, what: str, progress: Progress | None, *, read_only
         )  # fmt: skip
         try:
             report: Report = verify(store, DEFAULTS, lambda done, whole: tell("verifying", done, whole))
-            ledger_id = store.ledger_id
+            ledger_id = Standing(store).ledger_id
         finally:
             store.close()
         if not report.ok:
