@@ -1,0 +1,345 @@
+"""One connection to NATS: requests whose outcome is known, or known to be unknown, whatever happens to the connection."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from chatsnapshot.errors import MissingExtra, StoreUnavailable
+from chatsnapshot.stores.nats.address import Address
+from chatsnapshot.stores.nats.answers import ApiError, Denied, Unanswered, Unsent
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+__all__ = ["Connection", "Got"]
+
+CONNECT_SECONDS = 5.0
+REQUEST_SECONDS = 5.0
+_DENIED = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]+)\"", re.IGNORECASE)
+_REFUSED = ("authorization", "authentication", "user authentication", "nkey", "jwt")
+
+
+class Got(msgspec.Struct, frozen=True, gc=False):
+    """A stored message."""
+
+    seq: int
+    subject: str
+    data: bytes
+
+
+class _Wait:
+    """Somebody who waits for answers on one reply subject."""
+
+    __slots__ = ("future", "many", "subject")
+
+    def __init__(self, subject: str, many: Callable[[Msg], bool] | None) -> None:
+        self.subject = subject
+        self.many = many
+        self.future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+
+
+class Connection:
+    """A NATS client with one subscription for all answers; used on its loop only."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._client: Client | None = None
+        self._numbers = itertools.count(1)
+        self._waiting: dict[str, _Wait] = {}
+        self._inbox = ""
+        self._trouble: list[str] = []
+        self._up = asyncio.Event()
+        self._denied_inbox = ""
+
+    # --- coming and going ---
+
+    async def open(self) -> None:
+        """Connect; raises :class:`StoreUnavailable`, which says what the servers answered."""
+        try:
+            import nats
+        except ImportError:
+            raise MissingExtra("a ledger on NATS", "nats") from None
+        options = self.address.connect_options()
+        self._trouble.clear()
+        task = asyncio.ensure_future(
+            nats.connect(
+                **options,
+                error_cb=self._error,
+                disconnected_cb=self._disconnected,
+                reconnected_cb=self._reconnected,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.1,
+                connect_timeout=2,
+                ping_interval=10,
+                max_outstanding_pings=2,
+                pending_size=128 * 1024 * 1024,
+            )
+        )
+        deadline = asyncio.get_running_loop().time() + min(CONNECT_SECONDS, self.address.timeout)
+        tries = 2 * len(self.address.servers)
+        try:
+            while not task.done() and asyncio.get_running_loop().time() < deadline:
+                await asyncio.wait([task], timeout=0.02)
+                if len(self._trouble) >= tries:
+                    break
+            if not task.done():
+                raise self._unreachable()
+            self._client = task.result()
+        except ImportError:
+            raise StoreUnavailable(
+                "credentials= and nkey= need the package nkeys; install nats-py with its extra nkeys"
+            ) from None
+        except (StoreUnavailable, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            self._trouble.append(str(error) or type(error).__name__)
+            raise self._unreachable() from None
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+        self._inbox = self._client.new_inbox()
+        await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
+        self._up.set()
+
+    def _unreachable(self) -> StoreUnavailable:
+        said = self._trouble[-1] if self._trouble else "no answer"
+        if any(word in said.lower() for word in _REFUSED):
+            return StoreUnavailable(
+                f"{self.address.url} refuses the credentials; check user and password, token or credentials= in the URL"
+            )
+        return StoreUnavailable(
+            f"{self.address.url} cannot be reached ({_plain(said)}); check that nats-server runs there, host and port"
+        )
+
+    async def close(self) -> None:
+        """Close the connection."""
+        client, self._client = self._client, None
+        if client is not None:
+            try:
+                await asyncio.wait_for(client.close(), 2)
+            except Exception:
+                pass  # it is given up in any case
+        self._fail_all(Unanswered("the connection was closed"))
+
+    async def ready(self, within: float) -> None:
+        """Wait for the connection to be up; raises :class:`Unsent`."""
+        if self._up.is_set():
+            return
+        try:
+            await asyncio.wait_for(self._up.wait(), max(within, 0))
+        except asyncio.TimeoutError:
+            said = _plain(self._trouble[-1]) if self._trouble else "disconnected"
+            raise Unsent(said) from None
+
+    async def _error(self, error: Exception) -> None:
+        text = str(error) or type(error).__name__
+        found = _DENIED.search(text)
+        if found is None:
+            self._trouble = [*self._trouble[-20:], text]
+            return
+        kind, subject = found.group(1).lower(), found.group(2)
+        if kind == "subscription":
+            if subject.startswith(self._inbox) or "_INBOX" in subject:
+                self._denied_inbox = subject
+                self._fail_all(Denied("subscribe to", subject))
+            return
+        for key, wait in list(self._waiting.items()):
+            if wait.subject == subject:
+                self._fail(key, Denied("publish to", subject))
+
+    async def _disconnected(self) -> None:
+        self._up.clear()
+        self._fail_all(Unanswered("the connection was lost"))
+
+    async def _reconnected(self) -> None:
+        self._trouble.clear()
+        self._up.set()
+
+    def _fail_all(self, error: Exception) -> None:
+        for key in list(self._waiting):
+            self._fail(key, error)
+
+    def _fail(self, key: str, error: Exception) -> None:
+        wait = self._waiting.pop(key, None)
+        if wait is not None and not wait.future.done():
+            wait.future.set_exception(error)
+
+    # --- facts about the server ---
+
+    @property
+    def client(self) -> Client:
+        """The client; there is one once :meth:`open` has returned."""
+        assert self._client is not None
+        return self._client
+
+    @property
+    def max_payload(self) -> int:
+        """Bytes that the server takes in one message."""
+        return int(self.client.max_payload)
+
+    def server(self) -> dict[str, Any]:
+        """What the server says of itself."""
+        return dict(self.client._server_info)
+
+    # --- requests ---
+
+    async def _answered(self, message: Msg) -> None:
+        key = message.subject.rpartition(".")[2]
+        wait = self._waiting.get(key)
+        if wait is None or (wait.many is not None and not wait.many(message)):
+            return
+        del self._waiting[key]
+        if not wait.future.done():
+            wait.future.set_result(message)
+
+    async def ask(
+        self,
+        subject: str,
+        data: bytes = b"",
+        headers: dict[str, str] | None = None,
+        many: Callable[[Msg], bool] | None = None,
+        timeout: float = REQUEST_SECONDS,
+    ) -> Msg:
+        """Send a request and wait for its answer, with ``many`` for the answer to which it says true.
+
+        Raises :class:`Unsent` when nobody got it, :class:`Unanswered` when that is open, :class:`Denied`.
+        """
+        if not self._up.is_set() or self._client is None:
+            raise Unsent(_plain(self._trouble[-1]) if self._trouble else "disconnected")
+        if self._denied_inbox:
+            raise Denied("subscribe to", self._denied_inbox)
+        key = str(next(self._numbers))
+        wait = _Wait(subject, many)
+        self._waiting[key] = wait
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(timeout, self._fail, key, Unanswered(f"no answer within {timeout:g} s"))
+        try:
+            await self._client.publish(subject, data, reply=f"{self._inbox}.{key}", headers=headers)
+            message = await wait.future
+        except (Unanswered, Denied, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            raise Unanswered(_plain(str(error) or type(error).__name__)) from None
+        finally:
+            timer.cancel()
+            self._waiting.pop(key, None)
+        if not message.data and message.headers and message.headers.get("Status") == "503":
+            raise Unsent("nobody serves this subject: there is no JetStream, or no leader at the moment")
+        return message
+
+    async def api(self, call: str, body: object = None) -> dict[str, Any]:
+        """A call of the JetStream API; raises :class:`ApiError` and what :meth:`ask` raises."""
+        data = b"" if body is None else msgspec.json.encode(body)
+        message = await self.ask(f"{self.address.api}.{call}", data)
+        answer: dict[str, Any] = msgspec.json.decode(message.data)
+        error = answer.get("error")
+        if error:
+            raise ApiError.of(error)
+        return answer
+
+    async def send(self, subject: str, data: bytes) -> None:
+        """Publish without an answer, where its loss does no harm."""
+        if self._up.is_set() and self._client is not None:
+            try:
+                await self._client.publish(subject, data)
+            except Exception:
+                pass  # a hint
+
+    async def listen(self, subject: str, heard: Callable[[], None]) -> None:
+        """Call ``heard`` for each message on a subject from now on."""
+
+        async def hear(_: Msg) -> None:
+            heard()
+
+        try:
+            await self.client.subscribe(subject, cb=hear)
+        except Exception:
+            pass  # a hint
+
+    async def store(
+        self, messages: Sequence[tuple[str, bytes]], condition: tuple[str, str] | None = None
+    ) -> int:
+        """Store messages in one stream, all or none; gives the sequence of the last.
+
+        ``condition`` is a header of the first. Raises :class:`ApiError` when the server refuses.
+        """
+        headers = dict([condition]) if condition else {}
+        if len(messages) == 1:
+            subject, data = messages[0]
+            answer = await self.ask(subject, data, headers or None)
+        else:
+            batch = self.client._nuid.next().decode()
+            last = len(messages)
+            client = self.client
+            if not self._up.is_set():
+                raise Unsent("disconnected")
+            try:
+                for number, (subject, data) in enumerate(messages[:-1], 1):
+                    headers["Nats-Batch-Id"] = batch
+                    headers["Nats-Batch-Sequence"] = str(number)
+                    await client.publish(subject, data, headers=headers)
+                    headers = {}
+            except Exception as error:
+                raise Unanswered(_plain(str(error) or type(error).__name__)) from None
+            subject, data = messages[-1]
+            commit = {
+                "Nats-Batch-Id": batch,
+                "Nats-Batch-Sequence": str(last),
+                "Nats-Batch-Commit": "1",
+            }
+            answer = await self.ask(subject, data, commit)
+        found: dict[str, Any] = msgspec.json.decode(answer.data)
+        if found.get("error"):
+            raise ApiError.of(found["error"])
+        return int(found["seq"])
+
+    async def direct(self, stream: str, body: dict[str, object]) -> list[Got]:
+        """Messages of a stream, many at a time, from whichever server has them; that one may be behind."""
+        found: list[Got] = []
+
+        def take(message: Msg) -> bool:
+            headers = message.headers or {}
+            if "Nats-Sequence" not in headers:
+                return True
+            found.append(Got(int(headers["Nats-Sequence"]), headers["Nats-Subject"], message.data))
+            return False
+
+        end = await self.ask(
+            f"{self.address.api}.DIRECT.GET.{stream}",
+            msgspec.json.encode(body),
+            many=take,
+            timeout=2 * REQUEST_SECONDS,
+        )
+        status = (end.headers or {}).get("Status")
+        if status not in ("204", "404"):
+            raise ApiError(int(status or 500), 0, str((end.headers or {}).get("Description", "no such read")))
+        return found
+
+    async def message(self, stream: str, body: dict[str, object]) -> Got | None:
+        """One message of a stream, from its leader; ``None`` when there is none."""
+        from base64 import b64decode
+
+        try:
+            answer = await self.api(f"STREAM.MSG.GET.{stream}", body)
+        except ApiError as error:
+            if error.err_code == 10037:
+                return None
+            raise
+        found = answer["message"]
+        return Got(int(found["seq"]), found["subject"], b64decode(found.get("data", "")))
+
+
+def _plain(text: str) -> str:
+    """What a driver said, without addresses with credentials and in one line."""
+    return re.sub(r"//[^/@\s]*@", "//", " ".join(text.split()))[:200].removeprefix("nats: ")
+
+
+Work = Callable[[], Awaitable[Any]]
