@@ -60,13 +60,16 @@ def test_the_table_counts_the_checks_of_the_suite(
     store: tuple[str, Bench], status: ModuleType, written: dict[str, list[str]]
 ) -> None:
     name, bench = store
-    unclaimed = sum(bool(check.unclaimed(bench)) for check in checks())
+    wanting = [check.unclaimed(bench) for check in checks()]
+    unclaimed = sum(bool(needs) for needs in wanting if "server" not in needs)
     counted = {
         kind: int((re.search(rf"(\d+) {words}", written[name][2]) or [0, 0])[1])
         for kind, words in status.STATUSES.items()
     }
     assert counted["not claimed"] == unclaimed, "run make status"
-    assert counted["passed"] + counted["skipped"] == len(checks()) - unclaimed, "run make status"
+    assert counted["passed"] + counted["skipped"] == len(checks()) - sum(map(bool, wanting)), (
+        "run make status"
+    )
 
 
 def test_numbers_are_told_in_ranges(status: ModuleType) -> None:

@@ -26,7 +26,7 @@ from chatsnapshot.stores.open import Location, locate, open_store
 from chatsnapshot.testing.expecting import Skipped
 from chatsnapshot.testing.processes import Worker
 
-__all__ = ["Bench", "OpenStore", "Wrap", "store_of"]
+__all__ = ["Bench", "OpenStore", "ServerControls", "Wrap", "store_of"]
 
 W = TypeVar("W")
 
@@ -52,13 +52,24 @@ class OpenStore(Protocol):
         """The store of a location; raises ``NotFound`` when there is none and none may be made."""
 
 
+class ServerControls(Protocol):
+    """The server of a store under test, which checks may kill and start again: same address, same data."""
+
+    def kill(self) -> None:
+        """End it at once, as SIGKILL does; it is gone when this returns."""
+
+    def start(self) -> object:
+        """Start it again; it takes connections when this returns."""
+
+
 class Bench:
     """Makes ledgers of one store.
 
     ``url`` says where: ``memory:``, a path (ledgers are made in a new folder beside it, which :meth:`close` removes), or
     a server (each ledger gets a name of its own, ``?ledger=conformance-…``). ``opener`` opens a store that
     ``chatsnapshot.open`` does not know; ``wrap`` puts something around every store. ``thorough`` multiplies the rounds
-    of races. ``seed`` makes random choices repeatable.
+    of races. ``seed`` makes random choices repeatable. ``server`` gives control over the server at ``url``: with it the
+    checks that kill it, and stand between it and its clients, are run too.
     """
 
     def __init__(
@@ -69,9 +80,11 @@ class Bench:
         wrap: Wrap | None = None,
         thorough: int = 1,
         seed: int = 0,
+        server: ServerControls | None = None,
         folder: str | None = None,
     ) -> None:
         self.url = url
+        self.server = server
         self.opener = opener
         self.wrap = wrap
         self.thorough = thorough

@@ -16,7 +16,7 @@ from chatsnapshot.testing.expecting import Failed, Skipped
 if TYPE_CHECKING:
     from chatsnapshot.testing.bench import Bench
 
-__all__ = ["CLAIMS", "TOPICS", "Check", "Result", "check", "registered"]
+__all__ = ["CLAIMS", "CONDITIONS", "TOPICS", "Check", "Result", "check", "registered"]
 
 TOPICS: dict[int | str, str] = {
     1: "acknowledged means durable",
@@ -49,6 +49,11 @@ CLAIMS: dict[str, str] = {
 }
 """What a store may claim (``Traits``); a check that needs a claim is not run where it is not made."""
 
+CONDITIONS: dict[str, str] = {
+    "server": "the bench was given a server to kill and to stand in front of: Bench(url, server=...)",
+}
+"""What a check may need of the bench; without it the check is not run either."""
+
 SECONDS_MAX = 60.0
 """A check that takes longer hangs: it has failed."""
 
@@ -64,7 +69,10 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One named behaviour. ``needs`` are claims of the store; ``topic`` is the number of a promise or a duty."""
+    """One named behaviour. ``topic`` is the number of a promise or a duty.
+
+    ``needs`` are claims of the store, or ``server``: control over the server that keeps its ledgers.
+    """
 
     name: str
     topic: int | str
@@ -82,8 +90,12 @@ class Check(msgspec.Struct, frozen=True):
         return self.name.replace("_", " ")
 
     def unclaimed(self, bench: Bench) -> list[str]:
-        """The claims that it needs and the store does not make."""
-        return [claim for claim in self.needs if not getattr(bench.traits, claim)]
+        """What it needs and is not there: claims that the store does not make, a server that the bench controls."""
+        return [
+            need
+            for need in self.needs
+            if not (bench.server is not None if need == "server" else getattr(bench.traits, need))
+        ]
 
     def run(self, bench: Bench, seconds_max: float = SECONDS_MAX) -> Result:
         """Run it on a thread of its own, for at most ``seconds_max * bench.thorough`` seconds; never raises."""
@@ -140,7 +152,7 @@ def check(topic: int | str, *needs: str) -> Callable[[Callable[[Bench], None]], 
 
     def register(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
         name = function.__name__
-        if topic not in TOPICS or not CLAIMS.keys() >= set(needs) or name in _checks:
+        if topic not in TOPICS or not {*CLAIMS, *CONDITIONS} >= set(needs) or name in _checks:
             raise ValueError(f"check {name}: unknown topic or claim, or a name that is taken")
         _checks[name] = Check(name, topic, needs, function)
         return function

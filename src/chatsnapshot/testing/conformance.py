@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.stores.open import open_store
-from chatsnapshot.testing.bench import Bench, OpenStore, Wrap
+from chatsnapshot.testing.bench import Bench, OpenStore, ServerControls, Wrap
 from chatsnapshot.testing.checking import Check, Result, registered
 from chatsnapshot.testing.report import ConformanceReport
 
-__all__ = ["Bench", "Check", "ConformanceReport", "Result", "checks", "main", "run"]
+__all__ = ["Bench", "Check", "ConformanceReport", "Result", "ServerControls", "checks", "main", "run"]
 
 
 _QUIET = logging.NullHandler()
@@ -37,18 +37,20 @@ def run(
     only: str = "",
     thorough: int = 1,
     seed: int | None = None,
+    server: ServerControls | None = None,
     progress: Callable[[Result], None] | None = None,
 ) -> ConformanceReport:
     """Run the suite on fresh ledgers beside or under ``url``; see :class:`Bench` for the arguments.
 
-    ``only`` keeps the checks whose name or topic holds this text. ``progress`` is called with each result.
+    ``only`` keeps the checks whose name holds this text, and those of this topic or with this need. ``progress`` is
+    called with each result.
     """
     if seed is None:
         seed = random.SystemRandom().randrange(2**32)
     started = time.monotonic()
     results: list[Result] = []
     logging.getLogger("chatsnapshot").addHandler(_QUIET)
-    with Bench(url, opener=opener, wrap=wrap, thorough=thorough, seed=seed) as bench:
+    with Bench(url, opener=opener, wrap=wrap, thorough=thorough, seed=seed, server=server) as bench:
         for check in _chosen(only):
             result = check.run(bench)
             results.append(result)
@@ -68,7 +70,11 @@ def _chosen(only: str) -> Sequence[Check]:
     wanted = only.replace(" ", "_")
     if wanted.isdigit():  # a promise, and not the checks of kill -9
         return [check for check in checks() if wanted == str(check.topic)]
-    return [check for check in checks() if not wanted or wanted in check.name or wanted == str(check.topic)]
+    return [
+        check
+        for check in checks()
+        if not wanted or wanted in check.name or wanted in (str(check.topic), *check.needs)
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -92,7 +92,8 @@ def expect_taken(recorder: SafeRecorder, made: Sequence[Event], *, ordered: bool
     expect_equal(found, wanted, "ids, times and payloads of what was stored")
 
 
-def _gaps(ledger: Ledger) -> list[dict[str, Any]]:
+def gaps(ledger: Ledger) -> list[dict[str, Any]]:
+    """What the ledger was told of events that were given up."""
     return [entry.payload for entry in ledger.read(event_type="ledger.gap", correlation_id="ledger")]
 
 
@@ -123,7 +124,7 @@ def an_adapter_never_raises_and_a_store_that_is_back_gets_the_same_events_in_ord
             expect(recorder.flush(FLUSH_SECONDS_MAX), f"everything is taken after {type(error).__name__}")
             record(arecord, 2, "recording once the store is well")
     expect_taken(recorder, made)
-    expect_equal((recorder.dropped, _gaps(ledger)), (0, []), "events dropped, and gaps")
+    expect_equal((recorder.dropped, gaps(ledger)), (0, []), "events dropped, and gaps")
     expect_sound(ledger, len(made))
 
 
@@ -164,9 +165,9 @@ def what_is_above_the_limits_is_dropped_and_told_as_a_gap_with_right_counts(benc
             kept += made[:10]
             faulty.heal()
             expect_taken(recorder, kept)
-            gaps = _gaps(ledger)
-            expect_equal(len(gaps), outage + 1, "gaps that are recorded")
-            gap = gaps[-1]
+            told = gaps(ledger)
+            expect_equal(len(told), outage + 1, "gaps that are recorded")
+            gap = told[-1]
             expect_equal(gap["events"], 15, "events that the gap counts")
             expect_equal(gap["adapter"], "conformance", "adapter that the gap names")
             bounds = (made[10]["timestamp"], made[24]["timestamp"])
@@ -189,7 +190,7 @@ def the_bytes_that_an_adapter_keeps_are_bounded(bench: Bench) -> None:
         faulty.heal()
         expect_equal((recorder.kept, recorder.dropped), (5, 7), "kept and dropped, at most 50,000 bytes")
         expect_taken(recorder, made[:5])
-    (gap,) = _gaps(ledger)
+    (gap,) = gaps(ledger)
     expect_equal(gap["events"], 7, "events that the gap counts")
     expect(63_000 <= gap["bytes"] < 65_000, f"bytes that the gap counts: {gap['bytes']}")
     defaults = safe(ledger)
@@ -238,7 +239,7 @@ def of_many_threads_each_event_is_stored_once_or_counted_in_a_gap(bench: Bench) 
         expect(recorder.flush(FLUSH_SECONDS_MAX), "everything kept is taken")
     numbers = [entry.payload["number"] for entry in ledger.read(event_type="execution.message")]
     expect_equal(len(numbers), len(set(numbers)), "entries and different events")
-    told = sum(gap["events"] for gap in _gaps(ledger))
+    told = sum(gap["events"] for gap in gaps(ledger))
     expect_equal(told, recorder.dropped, "events in gaps, and dropped")
     expect_equal(len(numbers) + told, each * threads, "events stored and events in gaps")
     expect_sound(ledger)
@@ -256,7 +257,7 @@ def an_event_that_is_refused_for_good_is_told_as_a_gap_and_holds_up_no_other(ben
         expect(recorder.flush(FLUSH_SECONDS_MAX), "the others are taken")
     found = [entry.payload["number"] for entry in ledger.read(event_type="execution.message")]
     expect_equal(found, [0, 0, 1, 2, 4, 5, 6], "numbers stored")
-    (gap,) = _gaps(ledger)
+    (gap,) = gaps(ledger)
     expect_equal((gap["events"], gap["correlations"]), (1, ["run-0"]), "events and runs that the gap names")
     expect(made[3]["event_id"] in gap["reason"], f"the gap says which event, and why: {gap['reason']}")
     expect_sound(ledger)

@@ -23,16 +23,19 @@ PORTS = {
 def address_of(url: str) -> Address:
     """Host and port of the one server that a URL names, or its unix socket (PostgreSQL: ``host=`` names its folder)."""
     parts = urlsplit(url)
-    if parts.scheme not in PORTS:
-        raise ValueError(f"no proxy is known for {parts.scheme}: URLs")
+    if parts.scheme not in PORTS and not parts.netloc:
+        raise ValueError(f"there is no server for a proxy to stand in front of in {url!r}")
     if "," in parts.netloc:
         raise ValueError("a proxy stands in front of one server, and the URL names several")
     options = dict(parse_qsl(parts.query))
-    port = int(options.get("port") or parts.port or PORTS[parts.scheme])
+    postgresql = parts.scheme in ("postgresql", "postgres")
+    port = int((postgresql and options.get("port")) or parts.port or PORTS.get(parts.scheme) or 0)
+    if not port:
+        raise ValueError("a proxy needs to know the port of the server, and the URL names none")
     netloc_host = parts.netloc.rpartition("@")[2].partition(":")[0]
-    host = (options.get("host", "") if parts.scheme.startswith("postgres") else "") or unquote(netloc_host)
+    host = (options.get("host", "") if postgresql else "") or unquote(netloc_host)
     if host.startswith("/"):
-        return os.path.join(host, f".s.PGSQL.{port}") if parts.scheme.startswith("postgres") else host
+        return os.path.join(host, f".s.PGSQL.{port}") if postgresql else host
     return (host or "127.0.0.1", port)
 
 
@@ -42,10 +45,11 @@ def through(url: str, address: Address) -> str:
     A MongoDB client is told to talk to this address only, or it would ask the server for its own and go there.
     """
     parts = urlsplit(url)
+    postgresql = parts.scheme in ("postgresql", "postgres")
     user, at, _ = parts.netloc.rpartition("@")
     options = [(key, value) for key, value in parse_qsl(parts.query, keep_blank_values=True)]
     if isinstance(address, str):
-        if parts.scheme.startswith("postgres"):
+        if postgresql:
             folder, _, name = address.rpartition("/")
             options = [(key, value) for key, value in options if key not in ("host", "port")]
             options += [("host", folder), ("port", name.rpartition(".")[2])]
@@ -54,7 +58,7 @@ def through(url: str, address: Address) -> str:
             netloc = f"{user}{at}{quote(address, safe='')}"
     else:
         host, port = address
-        if parts.scheme.startswith("postgres"):
+        if postgresql:
             options = [(key, value) for key, value in options if key not in ("host", "port")]
         netloc = f"{user}{at}{host}:{port}"
     if parts.scheme == "mongodb" and "directConnection" not in dict(options):
