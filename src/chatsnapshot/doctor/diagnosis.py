@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from importlib.util import find_spec
 
 import msgspec
@@ -27,6 +28,13 @@ from chatsnapshot.stores.open import locate
 __all__ = ["Diagnosis", "diagnose"]
 
 
+SERVERS = {"postgresql": "postgresql"}
+"""For each kind of store on a server the module here whose ``look_at_server(location)`` gives the findings.
+
+It raises :class:`NotFound` when there is no ledger; a server that cannot be reached is a finding.
+"""
+
+
 class Diagnosis(msgspec.Struct, frozen=True):
     """What the doctor found, check by check."""
 
@@ -48,6 +56,9 @@ def diagnose(url: str | os.PathLike[str] | None = None) -> Diagnosis:
     location = locate(url)
     if location.kind == "memory":
         raise LedgerError("a memory: ledger has no files to examine; name a path such as runs.db")
+    if location.kind in SERVERS:
+        look = import_module(f"chatsnapshot.doctor.{SERVERS[location.kind]}").look_at_server
+        return Diagnosis(location.url, tuple(look(location)))
     path = os.path.realpath(location.path)
     folder = os.path.dirname(path)
     ledger, above = rights_of(path), rights_of(folder)
