@@ -174,6 +174,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """Removal of a payload is in the transaction of its record."""
     group_events_max: int = 1_000
     """Events that fit into one commit."""
+    batch_events_max: int = 10_000
+    """Events of one batch that can land together, whatever the limits of the ledger allow."""
     look_seconds: float = 0.05
     """A tail that nobody wakes looks at the head this often; longer where :meth:`Store.watch` gives hints."""
 

@@ -7,6 +7,7 @@ recorders have stored what they accepted.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -33,7 +34,7 @@ class LoopThread:
         self._finish = finish
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ending = False
-        self._exiting = False
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="chatsnapshot-nats", daemon=False)
         exiting.own(self._thread)
@@ -44,6 +45,10 @@ class LoopThread:
             self._loop.close()
             raise LedgerClosed(f"no thread can be started ({error}); nothing was recorded") from None
         exiting.watch(self)
+        if exiting.begun():
+            self.shut(
+                ""
+            )  # a writer that drains its queue at the exit has started it, and nobody else will tell
 
     @property
     def alive(self) -> bool:
@@ -84,7 +89,6 @@ class LoopThread:
 
     def shut(self, reason: str) -> None:
         """The interpreter is ending: end as well, once all writers have stored what they have."""
-        self._exiting = True
         self._soon(self._end_after_writers)
 
     def _end_after_writers(self) -> None:
@@ -100,6 +104,8 @@ class LoopThread:
             self._thread.join()
 
     def _soon(self, function: Callable[[], None]) -> None:
+        if os.getpid() != self._process:
+            return  # a forked child has its memory, and not its thread
         try:
             self._loop.call_soon_threadsafe(function)
         except RuntimeError:

@@ -76,6 +76,7 @@ class NatsStore:
             guarded=True,
             erases_in_commit=False,
             group_events_max=BATCH_EVENTS_MAX,
+            batch_events_max=BATCH_EVENTS_MAX,
             look_seconds=_LOOK_SECONDS,
         )
         self._address = read_address(location)
