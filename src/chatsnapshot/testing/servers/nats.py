@@ -22,17 +22,8 @@ __all__ = ["NatsCluster", "NatsServer"]
 URL_VARIABLE = "CHATSNAPSHOT_TEST_NATS_URL"
 START_SECONDS_MAX = 20.0
 
-_WRAPPER = """
-import ctypes, os, signal, sys
-parent = int(sys.argv[1])
-try:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-except (AttributeError, OSError):
-    pass  # not Linux: whoever starts it must stop it
-if os.getppid() == parent:
-    os.execv(sys.argv[2], sys.argv[2:])
-"""
-"""Starts a server that is killed when the thread that started it ends."""
+_GUARD = 'cat >/dev/null; kill -9 "$1"'
+"""Ends a server when its input ends: when the process that started both is gone, whichever thread it was."""
 
 
 def binary() -> str:
@@ -61,6 +52,7 @@ class Node:
         self.store = os.path.join(folder, name)
         self._config = os.path.join(folder, f"{name}.conf")
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
         with open(self._config, "w", encoding="utf-8") as file:
             file.write(
                 f'server_name: {name}\nlisten: "127.0.0.1:{self.port}"\nhttp: "127.0.0.1:{self.monitor}"\n'
@@ -78,11 +70,19 @@ class Node:
             return
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-E", "-c", _WRAPPER, str(os.getpid()), binary(), "-c", self._config],
+                [binary(), "-c", self._config],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for the tests, not for the server
             )
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "guard", str(self._process.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def wait(self) -> None:
         """Wait until it takes connections; raises :class:`LedgerError` with the end of its log."""
@@ -101,6 +101,11 @@ class Node:
     def stop(self, how: int = signal.SIGTERM) -> None:
         """End it and wait until it has ended."""
         process, self._process = self._process, None
+        guard, self._guard = self._guard, None
+        if guard is not None and guard.stdin is not None:
+            guard.kill()
+            guard.wait()
+            guard.stdin.close()
         if process is None:
             return
         process.send_signal(signal.SIGCONT)
@@ -135,7 +140,7 @@ class NatsServer:
     """``with NatsServer() as server: server.url``: one node on a port of loopback, JetStream in a folder of its own.
 
     ``sync`` is its ``sync_interval`` ("" for the server's default of two minutes); ``extra`` is put into its
-    configuration. It is killed when the thread that started it ends. A server named by ``CHATSNAPSHOT_TEST_NATS_URL`` is
+    configuration. It is killed when the process that started it ends. A server named by ``CHATSNAPSHOT_TEST_NATS_URL`` is
     used instead where nothing is asked of the configuration; that one is never stopped.
     """
 
