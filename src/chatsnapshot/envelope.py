@@ -296,6 +296,19 @@ class LedgerEntry(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The version of this type's payload."""
         return self.version or 1
 
+    def to_json(self) -> bytes:
+        """The entry as one JSON object: what the ledger added, then the event as it is stored.
+
+        ``{"position": 17, "sequence": 5, "recorded_at": …, "leaf": hex, "event": {…}}``; ``"erased": true`` stands
+        before the event when its payload was erased.
+        """
+        erased = b'"erased":true,' if self.payload_json is None else b""
+        head = (
+            f'{{"position":{self.position},"sequence":{self.sequence},'
+            f'"recorded_at":"{self.recorded_at}","leaf":"{self.leaf.hex()}",'
+        )
+        return head.encode() + erased + b'"event":' + self.event.to_json() + b"}"
+
     @property
     def erased(self) -> bool:
         """Whether the payload was erased; the event, its place and its proof stay."""

@@ -1,4 +1,4 @@
-"""Entries on standard output: a line for people, a JSON object for programs."""
+"""Entries on standard output, a line for each, for people."""
 
 from __future__ import annotations
 
@@ -11,25 +11,11 @@ if TYPE_CHECKING:
     from chatsnapshot.envelope import LedgerEntry
     from chatsnapshot.projections.shapes import TimelineItem
 
-__all__ = ["Feed", "describe", "entry_json"]
+__all__ = ["Feed", "describe"]
 
 POSITION_COLUMNS = 6
 NARROW = 100
 """Below this width the source is left out, and ``execution.`` before a type."""
-
-
-def entry_json(entry: LedgerEntry) -> bytes:
-    """The entry as one JSON object: what the ledger added, then the event as it is stored.
-
-    ``{"position": 17, "sequence": 5, "recorded_at": …, "leaf": hex, "event": {…}}``; ``"erased": true``
-    stands before the event when its payload was erased.
-    """
-    erased = b'"erased":true,' if entry.erased else b""
-    head = (
-        f'{{"position":{entry.position},"sequence":{entry.sequence},'
-        f'"recorded_at":"{entry.recorded_at}","leaf":"{entry.leaf.hex()}",'
-    )
-    return head.encode() + erased + b'"event":' + entry.event.to_json() + b"}"
 
 
 def describe(entry: LedgerEntry) -> TimelineItem:

@@ -9,6 +9,7 @@ from chatsnapshot.ledger import Ledger
 from chatsnapshot.opening import open as open_ledger
 from chatsnapshot.server.access import Gate, OpenGate
 from chatsnapshot.server.bodies import Held
+from chatsnapshot.server.broadcast import Broadcast
 from chatsnapshot.server.counting import Counts, Slots
 from chatsnapshot.server.problems import Problem
 from chatsnapshot.server.settings import Settings
@@ -28,6 +29,9 @@ class Service:
         self.counts = Counts()
         self.held = Held(settings.bodies_bytes_max)
         self.uploads = Slots("uploads of lines", settings.uploads_max)
+        self.streams = Slots("live streams", settings.streams_max)
+        self.verifications = Slots("verifications", 1)
+        self._live: dict[str, Broadcast] = {}
 
     async def start(self) -> None:
         """Open every ledger; raises what opening one raises."""
@@ -40,9 +44,18 @@ class Service:
 
     async def stop(self) -> None:
         """Store what was accepted and close the ledgers."""
+        live, self._live = list(self._live.values()), {}
+        for broadcast in live:
+            await broadcast.stop()
         opened, self.ledgers = list(self.ledgers.values()), {}
         for ledger in opened:
             await ledger.aclose()
+
+    def live(self, name: str) -> Broadcast:
+        """The live end of a ledger."""
+        if name not in self._live:
+            self._live[name] = Broadcast(self.ledgers[name])
+        return self._live[name]
 
     def named(self, name: str | None) -> tuple[str, Ledger]:
         """The ledger of a path; ``None`` is the only one. Raises :class:`Problem` 404."""

@@ -1,8 +1,10 @@
-"""An answer that is sent while its request still arrives."""
+"""Answers that are sent piece by piece: while their request still arrives, or without end until the client goes away."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -11,9 +13,11 @@ __all__ = ["Streamed"]
 
 
 class Streamed(Response):
-    """Sends pieces as they come. It never reads from the request, whose body belongs to whoever makes the pieces.
+    """Sends pieces as they come.
 
-    Starlette's own streaming response reads on to notice a client that goes away, and so eats the body.
+    It reads from the request only where ``disconnected`` is given, to notice a client that goes away: without it the
+    body belongs to whoever makes the pieces (Starlette's own streaming response would eat it). ``after`` is called at
+    the end, whatever the end was.
     """
 
     def __init__(
@@ -23,18 +27,41 @@ class Streamed(Response):
         status_code: int,
         media_type: str,
         headers: Mapping[str, str] | None = None,
+        disconnected: Receive | None = None,
+        after: Callable[[], None] | None = None,
     ) -> None:
         self._pieces = pieces
+        self._disconnected = disconnected
+        self._after = after
         super().__init__(status_code=status_code, media_type=media_type, headers=dict(headers or {}))
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        sending = asyncio.ensure_future(self._send(send))
+        waiting = [sending]
+        if self._disconnected is not None:
+            waiting.append(asyncio.ensure_future(_gone(self._disconnected)))
         try:
-            async for piece in self._pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting)
             close = getattr(self._pieces, "aclose", None)
             if close is not None:
                 await close()
+            if self._after is not None:
+                self._after()
+        with suppress(asyncio.CancelledError):
+            sending.result()
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for piece in self._pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

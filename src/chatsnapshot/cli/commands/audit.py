@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chatsnapshot.cli.lookup import correlation_of
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import Until, json_option, last_option, ledger_option, until_option
 from chatsnapshot.cli.terminal import Terminal
+from chatsnapshot.projections.finding import correlation_of
 
 if TYPE_CHECKING:
     from chatsnapshot.projections.auditshapes import Audit

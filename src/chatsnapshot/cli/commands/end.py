@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import click
 
-from chatsnapshot.cli.entries import entry_json
-from chatsnapshot.cli.lookup import correlation_of
 from chatsnapshot.cli.opening import open_to_add
 from chatsnapshot.cli.options import json_option, ledger_option
 from chatsnapshot.cli.terminal import Terminal, cyan, dim, green
+from chatsnapshot.projections.finding import correlation_of
 
 
 @click.command("end")
@@ -33,7 +32,7 @@ def command(run: str, status: str, reason: str | None, as_json: bool) -> None:
     with open_to_add() as ledger:
         entry = ledger.end(run, status=status, reason=reason, correlation_id=correlation_of(ledger, run))
     if as_json:
-        out.json_line(entry_json(entry))
+        out.json_line(entry.to_json())
         return
     out.line(
         green("recorded"),

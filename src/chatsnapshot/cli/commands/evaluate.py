@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import click
 
-from chatsnapshot.cli.entries import entry_json
-from chatsnapshot.cli.lookup import correlation_of, find_event
 from chatsnapshot.cli.opening import open_to_add
 from chatsnapshot.cli.options import json_option, ledger_option
 from chatsnapshot.cli.terminal import Terminal, cyan, dim, green
+from chatsnapshot.projections.finding import correlation_of, find_event
 
 
 @click.command("evaluate")
@@ -61,7 +60,7 @@ def command(
             **options,
         )
     if as_json:
-        out.json_line(entry_json(entry))
+        out.json_line(entry.to_json())
         return
     judged = f" {event.event_type} at position {event.position} of " if event is not None else " run "
     named = entry.correlation_id if event is not None else target

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from chatsnapshot.cli.lookup import correlation_of
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import Until, json_option, ledger_option, until_option
 from chatsnapshot.cli.progress import Progress
 from chatsnapshot.cli.terminal import Terminal, dim, green, yellow
 from chatsnapshot.errors import InvalidEvent
+from chatsnapshot.projections.finding import correlation_of
 
 if TYPE_CHECKING:
     from chatsnapshot.exporters import ExportReport

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 import msgspec
 
-from chatsnapshot.cli.entries import entry_json
 from chatsnapshot.cli.opening import open_to_add, open_to_read
 from chatsnapshot.cli.options import json_option, ledger_option
 from chatsnapshot.cli.table import Column, table
@@ -86,7 +85,7 @@ def command(
             filters: Any = {"correlation_id": correlation, "event_type": event_type}
             for handed in ledger.feed(name, batch=batch, after=begin, follow=follow, **filters):
                 for entry in handed:
-                    out.json_line(entry_json(entry))
+                    out.json_line(entry.to_json())
                 out.flush()
 
 

@@ -8,7 +8,6 @@ from typing import IO, Any
 
 import click
 
-from chatsnapshot.cli.entries import entry_json
 from chatsnapshot.cli.opening import open_to_write
 from chatsnapshot.cli.options import json_option, ledger_option
 from chatsnapshot.cli.terminal import Terminal, cyan, dim, green
@@ -94,7 +93,7 @@ def command(
         )
     out = Terminal.stdout()
     if as_json:
-        out.json_line(entry_json(entry))
+        out.json_line(entry.to_json())
         return
     out.line(
         green("recorded"),

@@ -10,13 +10,13 @@ import click
 import msgspec
 
 from chatsnapshot.cli.failures import OK, PARTIAL, settle_stdout
-from chatsnapshot.cli.lookup import correlation_of
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import json_option, ledger_option
 from chatsnapshot.cli.progress import Progress
 from chatsnapshot.cli.table import Column, table
 from chatsnapshot.cli.terminal import Terminal, bold, cyan, dim, green, yellow
 from chatsnapshot.cli.wording import count
+from chatsnapshot.projections.finding import correlation_of
 
 if TYPE_CHECKING:
     from chatsnapshot.envelope import LedgerEntry

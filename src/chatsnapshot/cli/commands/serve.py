@@ -27,8 +27,24 @@ from chatsnapshot.errors import LedgerError, MissingExtra
     metavar="NAME=URL",
     help="Serve this ledger as /v1/ledgers/NAME; may be repeated.",
 )
+@click.option(
+    "--redact",
+    type=click.Choice(["secrets", "none"]),
+    default="secrets",
+    show_default=True,
+    metavar="HOW",
+    help="What events pass before they are stored: secrets (taken out), or none.",
+)
+@click.option(
+    "--heartbeat",
+    type=click.FloatRange(0.1, 3600),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="A live stream that is quiet for so long says how far it looked.",
+)
 @ledger_option
-def command(host: str, port: int, named: tuple[str, ...]) -> None:
+def command(host: str, port: int, named: tuple[str, ...], redact: str, heartbeat: float) -> None:
     """Serve the ledger over HTTP, until it is interrupted.
 
     The ledger is made when there is none. With --ledger-named several ledgers are served, each under its name.
@@ -43,7 +59,9 @@ def command(host: str, port: int, named: tuple[str, ...]) -> None:
     from chatsnapshot.server.settings import Settings
 
     ledgers = dict(_named(one) for one in named) or {"main": ledger_url()}
-    service = Service(Settings(ledgers=ledgers))
+    service = Service(
+        Settings(ledgers=ledgers, redact=None if redact == "none" else redact, heartbeat_seconds=heartbeat)
+    )
     sock = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     click.echo(

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from chatsnapshot.cli.entries import describe, entry_json
-from chatsnapshot.cli.lookup import correlation_of, find_event, find_run, is_event_id
+from chatsnapshot.cli.entries import describe
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import Until, json_option, ledger_option, until_option
 from chatsnapshot.cli.table import Column, table
 from chatsnapshot.cli.terminal import Terminal, Text, bold, cyan, dim, red
 from chatsnapshot.cli.wording import count, moment, size
 from chatsnapshot.errors import NotFound
+from chatsnapshot.projections.finding import correlation_of, find_event, find_run, is_event_id
 
 if TYPE_CHECKING:
     from chatsnapshot.envelope import LedgerEntry
@@ -78,7 +78,7 @@ def command(
             return
         entry = find_event(ledger, what)
         if entry is not None:
-            out.json_line(entry_json(entry)) if as_json else _show_event(out, ledger, entry)
+            out.json_line(entry.to_json()) if as_json else _show_event(out, ledger, entry)
             return
         try:
             correlation = correlation_of(ledger, what)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from chatsnapshot.cli.lookup import correlation_of
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import Until, json_option, ledger_option, until_option
 from chatsnapshot.cli.table import Column, table
 from chatsnapshot.cli.terminal import Terminal, Text, dim, green, red, yellow
 from chatsnapshot.cli.wording import moment
+from chatsnapshot.projections.finding import correlation_of
 
 if TYPE_CHECKING:
     from chatsnapshot.projections.stateshapes import States, Subject

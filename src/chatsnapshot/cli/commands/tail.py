@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chatsnapshot.cli.entries import Feed, entry_json
+from chatsnapshot.cli.entries import Feed
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import json_option, ledger_option
 from chatsnapshot.cli.terminal import Terminal
@@ -59,7 +59,7 @@ def command(
     def show(entries: Iterable[LedgerEntry], *, at_once: bool) -> None:
         for entry in entries:
             if as_json:
-                out.json_line(entry_json(entry))
+                out.json_line(entry.to_json())
             else:
                 feed.write(entry)
             if at_once:

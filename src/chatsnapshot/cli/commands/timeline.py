@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from chatsnapshot.cli.lookup import correlation_of
 from chatsnapshot.cli.opening import open_to_read
 from chatsnapshot.cli.options import Until, json_option, last_option, ledger_option, until_option
 from chatsnapshot.cli.terminal import Terminal
 from chatsnapshot.cli.timetable import timetable
+from chatsnapshot.projections.finding import correlation_of
 
 if TYPE_CHECKING:
     from chatsnapshot.projections.pathshapes import CriticalPath

@@ -1,8 +1,15 @@
 """The endpoints of the service, a file for each resource; ``ENDPOINTS`` lists them all."""
 
 from chatsnapshot.server.endpoints import Endpoint
-from chatsnapshot.server.routes import head, recording
+from chatsnapshot.server.routes import checking, head, reading, recording, stream, viewing
 
 __all__ = ["ENDPOINTS"]
 
-ENDPOINTS: tuple[Endpoint, ...] = (*head.ENDPOINTS, *recording.ENDPOINTS)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *recording.ENDPOINTS,
+    *reading.ENDPOINTS,
+    *stream.ENDPOINTS,
+    *viewing.ENDPOINTS,
+    *checking.ENDPOINTS,
+    *head.ENDPOINTS,
+)

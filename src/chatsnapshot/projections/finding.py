@@ -1,4 +1,4 @@
-"""Finding what a person named on the command line: a run by its id or correlation, an event by its id."""
+"""Finding what a person named: a run by its id or correlation, an event by its id."""
 
 from __future__ import annotations
 

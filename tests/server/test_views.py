@@ -1,0 +1,87 @@
+"""Runs, their views, search, verification and blobs over HTTP are what the ledger itself gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+import chatsnapshot
+from chatsnapshot.projections.markdown import render_markdown
+from chatsnapshot.server.routes.viewing import VIEWS
+
+
+@pytest.fixture
+def filled(served: Any, tmp_path: Any) -> Any:
+    with chatsnapshot.open(tmp_path / "runs.db") as ledger:
+        for name in ("triage", "billing"):
+            with ledger.run(correlation_id=f"run-{name}", name=name) as run:
+                run.record("execution.message", {"role": "user", "content": f"the {name} refund policy"})
+                run.record("execution.tool_call", {"name": "look_up", "call_id": "c1", "arguments": {}})
+                run.record(
+                    "execution.tool_result", {"name": "look_up", "call_id": "c1", "result": b"x" * 40_000}
+                )
+    return served
+
+
+def plain(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def test_runs_and_one_run_are_those_of_the_ledger(filled: Any, tmp_path: Any) -> None:
+    listed = filled.client.get("/v1/runs").json()["runs"]
+    assert [run["name"] for run in listed] == ["triage", "billing"]
+    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
+        assert listed == plain(ledger.view("runs"))
+    assert filled.client.get("/v1/runs?last=1").json()["runs"] == listed[1:]
+    assert filled.client.get("/v1/runs/run-billing").json() == listed[1]
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_each_view_is_that_of_the_ledger(filled: Any, tmp_path: Any, kind: str) -> None:
+    answer = filled.client.get(f"/v1/runs/run-triage/{kind}")
+    assert answer.status_code == 200, answer.text
+    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
+        assert answer.json() == plain(ledger.view(kind, "run-triage"))
+        early = filled.client.get(f"/v1/runs/run-triage/{kind}?until=2")
+        assert early.json() == plain(ledger.view(kind, "run-triage", until=2))
+
+
+def test_forms_of_a_view_for_people(filled: Any, tmp_path: Any) -> None:
+    answer = filled.client.get("/v1/runs/run-triage/transcript?format=markdown")
+    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
+        assert answer.text == render_markdown(ledger.view("transcript", "run-triage"))
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert filled.client.get("/v1/runs/run-triage/graph?format=mermaid").text.startswith("flowchart")
+    assert filled.client.get("/v1/runs/run-triage/graph?format=svg").status_code == 400
+
+
+def test_search_finds_words(filled: Any) -> None:
+    found = filled.client.get("/v1/search", params={"q": "billing refund"}).json()["hits"]
+    assert [hit["correlation_id"] for hit in found] == ["run-billing"]
+    assert filled.client.get("/v1/search?q=").status_code == 400
+
+
+def test_a_blob_comes_back_as_bytes_that_no_browser_shows(filled: Any) -> None:
+    entries = filled.client.get("/v1/events?event_type=execution.tool_result").json()["entries"]
+    reference = entries[0]["event"]["payload"]["result"]
+    name = reference.get("$blob") or reference["value"]["$blob"]
+    answer = filled.client.get(f"/v1/blobs/{name}")
+    assert answer.content == b"x" * 40_000
+    assert answer.headers["content-disposition"] == "attachment"
+    assert filled.client.get("/v1/blobs/sha256:" + "0" * 64).status_code == 404
+    assert filled.client.get("/v1/blobs/x").status_code == 400
+
+
+def test_verification_and_the_whole_are_there(filled: Any, tmp_path: Any) -> None:
+    report = filled.client.get("/v1/verify").json()
+    assert report["ok"] and report["head"] == 10
+    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
+        for kind in ("metrics", "audit"):
+            assert filled.client.get(f"/v1/{kind}").json() == plain(ledger.view(kind))
+
+
+def test_an_unknown_run_names_those_that_are_near(filled: Any) -> None:
+    answer = filled.client.get("/v1/runs/run-triag/timeline")
+    assert answer.status_code == 404 and "run-triage" in answer.json()["detail"]
