@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.stores.base import LEAF, PAYLOAD, Row
+from chatsnapshot.testing.attacks_postgresql import POSTGRESQL_ATTACKS, POSTGRESQL_TAMPERINGS
 
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
@@ -183,10 +184,12 @@ _JSONL_TAMPERINGS: dict[str, Tampering] = {
 
 ATTACKS: dict[str, Mapping[str, Attack]] = {
     "sqlite": {name: _statement(sql) for name, sql in _STATEMENTS.items()},
+    "postgresql": POSTGRESQL_ATTACKS,
 }
 
 TAMPERINGS: dict[str, Mapping[str, Tampering]] = {
     "sqlite": _SQLITE_TAMPERINGS,
     "memory": _MEMORY_TAMPERINGS,
     "jsonl": _JSONL_TAMPERINGS,
+    "postgresql": POSTGRESQL_TAMPERINGS,
 }

@@ -8,17 +8,20 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from chatsnapshot.errors import LedgerClosed, LedgerError
+from chatsnapshot.errors import LedgerClosed, LedgerError, StoreUnavailable
 from chatsnapshot.stores.leaving import leave_open
+from chatsnapshot.stores.postgresql.answering import AnsweringConnection, Stalled
 from chatsnapshot.stores.postgresql.arrays import register
 from chatsnapshot.stores.postgresql.driver import psycopg
-from chatsnapshot.stores.postgresql.errors import mapped, not_connected
+from chatsnapshot.stores.postgresql.errors import is_lost, mapped, not_connected
 
 __all__ = ["Connection", "Connections", "parameters"]
+
+T = TypeVar("T")
 
 Connection = psycopg.Connection[Any]
 
@@ -68,11 +71,35 @@ class Connections:
         """A new connection, in autocommit; raises :class:`StoreUnavailable`."""
         try:
             # By keywords: libpq's own environment variables and password file fill in what is missing.
-            made = psycopg.connect("", autocommit=True, **self._parameters)  # type: ignore[arg-type]
+            made = AnsweringConnection.connect("", autocommit=True, **self._parameters)  # type: ignore[arg-type]
         except psycopg.Error as error:
             raise not_connected(error, self.shown, self._parameters.get("password")) from None
         register(made)
+        made.ask_about = self._is_at_work
         return made
+
+    def _is_at_work(self, process: int) -> bool | None:
+        """Whether the server does something for one of its processes, asked on another connection."""
+        try:
+            with psycopg.connect("", autocommit=True, **self._parameters) as other:  # type: ignore[arg-type]
+                found = other.execute(
+                    "SELECT state FROM pg_stat_activity WHERE pid = %s", (process,)
+                ).fetchone()
+        except psycopg.Error:
+            return False
+        return None if found is None or found[0] is None else not found[0].startswith("idle")
+
+    def ask(self, question: Callable[[Connection], T]) -> T:
+        """The answer to what only reads; asked once more when the connection is lost meanwhile."""
+        try:
+            with self.lent() as connection:
+                return question(connection)
+        except StoreUnavailable as error:
+            cause = error.__cause__
+            if not isinstance(cause, psycopg.Error) or isinstance(cause, Stalled) or not is_lost(cause):
+                raise
+        with self.lent() as connection:
+            return question(connection)
 
     @contextmanager
     def lent(self) -> Iterator[Connection]:

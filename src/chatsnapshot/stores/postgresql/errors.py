@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from chatsnapshot.errors import (
     CommitUncertain,
@@ -43,10 +42,14 @@ _HINTS = (
 _AT = re.compile(r"^connection failed: |^connection to server [^\n]*? failed: |^connection is bad: ")
 
 
-def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any]) -> bool:
+def is_lost(error: psycopg.Error) -> bool:
     """Whether the connection went with the error, so that what the server did last is not known."""
     state = error.sqlstate or ""
-    return connection.closed or state[:2] == "08" or state in ("57P01", "57P02", "57P03", "57P05")
+    if not state:
+        return isinstance(
+            error, (psycopg.OperationalError, psycopg.InterfaceError)
+        )  # libpq's own: nobody answered
+    return state[:2] == "08" or state in ("57P01", "57P02", "57P03", "57P05")
 
 
 def uncertain(error: psycopg.Error, url: str) -> CommitUncertain:

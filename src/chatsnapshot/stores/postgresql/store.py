@@ -25,6 +25,7 @@ from chatsnapshot.stores.base import (
 from chatsnapshot.stores.clockwatch import ClockWatch
 from chatsnapshot.stores.imports import check_rows, named_positions
 from chatsnapshot.stores.planning import Plan, known_ids, plan
+from chatsnapshot.stores.postgresql import looking
 from chatsnapshot.stores.postgresql import states as stored
 from chatsnapshot.stores.postgresql.connections import Connection, Connections
 from chatsnapshot.stores.postgresql.driver import psycopg
@@ -113,7 +114,7 @@ class PostgresqlStore:
                 except psycopg.errors.UniqueViolation:
                     outcome = "known"  # an id that was taken for new: rolled back, and decided below
                 except psycopg.Error as error:
-                    if is_lost(error, db):
+                    if is_lost(error):
                         raise uncertain(error, self.url) from error
                     raise
             if outcome == "stored":
@@ -256,7 +257,7 @@ class PostgresqlStore:
         try:
             db.execute("COMMIT")
         except psycopg.Error as error:
-            if is_lost(error, db):
+            if is_lost(error):
                 raise uncertain(error, self.url) from error
             raise
 
@@ -268,8 +269,7 @@ class PostgresqlStore:
 
     def head(self) -> Head:
         """The committed head."""
-        with self._connections.lent() as db:
-            head = self._writer.head(db)
+        head = self._connections.ask(self._writer.head)
         self._seen = max(self._seen, head.size)
         return head
 
@@ -277,70 +277,47 @@ class PostgresqlStore:
         self, query: Query, *, after: int, until: int, limit: int, reverse: bool, hint: int | None
     ) -> Page:
         """One page of matching rows; see the contract."""
-        with self._connections.lent() as db:
+
+        def page(db: Connection) -> Page:
             if until > self._seen:
                 self._seen = max(self._seen, self._writer.head(db).size)
             return read_page(
                 db, self._number, self._limits, query, self._seen, after, until, limit, reverse, hint
             )
 
+        return self._connections.ask(page)
+
     def get(self, event_ids: Sequence[bytes]) -> dict[bytes, Row]:
         """The rows of known ids."""
-        with self._connections.lent() as db:
+
+        def rows(db: Connection) -> dict[bytes, Row]:
             found = rows_by_id(db, self._number, event_ids)
             missing = missing_payloads(db, self._number, list(found.values()))
-        if missing:
-            raise archived(missing)
-        return found
+            if missing:
+                raise archived(missing)
+            return found
+
+        return self._connections.ask(rows)
 
     def last_sequence(self, correlation_id: str) -> int:
         """The last sequence of a correlation."""
-        with self._connections.lent() as db:
-            return self._writer.last_sequence(db, correlation_id)
+        return self._connections.ask(lambda db: self._writer.last_sequence(db, correlation_id))
 
     def children(self, correlation_id: str) -> list[str]:
         """Correlations whose first event was caused by an event of this one."""
-        with self._connections.lent() as db:
-            found = db.execute(
-                "SELECT child.correlation_id FROM chatsnapshot.entry AS parent JOIN chatsnapshot.entry AS child "
-                "ON child.ledger = parent.ledger AND child.causation_id = parent.event_id AND child.sequence = 1 "
-                "WHERE parent.ledger = %s AND parent.correlation_id = %s AND child.correlation_id <> %s "
-                "ORDER BY child.position",
-                (self._number, correlation_id, correlation_id),
-            )
-            return [correlation for (correlation,) in found]
+        return self._connections.ask(lambda db: looking.children(db, self._number, correlation_id))
 
     def tile(self, level: int, index: int) -> bytes | None:
         """A full tile."""
-        with self._connections.lent() as db:
-            found = db.execute(
-                "SELECT hashes FROM chatsnapshot.tile WHERE ledger = %s AND level = %s AND number = %s",
-                (self._number, level, index),
-                binary=True,
-            ).fetchone()
-            return None if found is None else bytes(found[0])
+        return self._connections.ask(lambda db: looking.tile(db, self._number, level, index))
 
     def blob(self, digest: bytes) -> Iterable[bytes] | None:
         """The parts of a blob."""
-        with self._connections.lent() as db:
-            found = db.execute(
-                "SELECT p.data FROM chatsnapshot.blob AS b JOIN chatsnapshot.blob_part AS p USING (ledger, digest) "
-                "WHERE b.ledger = %s AND b.digest = %s ORDER BY p.part",
-                (self._number, digest),
-                binary=True,
-            )
-            return [bytes(data) for (data,) in found] or None
+        return self._connections.ask(lambda db: looking.blob(db, self._number, digest))
 
     def blobs(self) -> Iterable[tuple[bytes, int, int]]:
         """Every blob: digest, bytes, number of unerased entries that name it."""
-        with self._connections.lent() as db:
-            found = db.execute(
-                "SELECT b.digest, b.bytes, (SELECT count(*) FROM chatsnapshot.blob_use AS u "
-                "WHERE u.ledger = b.ledger AND u.digest = b.digest) "
-                "FROM chatsnapshot.blob AS b WHERE b.ledger = %s ORDER BY b.digest",
-                (self._number,),
-            )
-            return [(bytes(digest), size, users) for digest, size, users in found]
+        return self._connections.ask(lambda db: looking.blobs(db, self._number))
 
     def examine(self) -> Iterable[Finding]:
         """Rows, payloads and tiles beyond the head, blobs and their uses."""
@@ -350,20 +327,19 @@ class PostgresqlStore:
 
     def checkpoint(self, name: str, version: int) -> Checkpoint | None:
         """Where a projection stands."""
-        with self._connections.lent() as db:
-            return stored.checkpoint(db, self._number, name, version)
+        return self._connections.ask(lambda db: stored.checkpoint(db, self._number, name, version))
 
     def load_state(self, name: str, version: int, key: str) -> bytes | None:
         """A projection's state for one key."""
-        with self._connections.lent() as db:
-            return stored.load_state(db, self._number, name, version, key)
+        return self._connections.ask(lambda db: stored.load_state(db, self._number, name, version, key))
 
     def keys(
         self, name: str, version: int, *, prefix: str = "", after: str = "", limit: int, reverse: bool = False
     ) -> list[str]:
         """Keys of a projection in order."""
-        with self._connections.lent() as db:
-            return stored.state_keys(db, self._number, name, version, prefix, after, limit, reverse)
+        return self._connections.ask(
+            lambda db: stored.state_keys(db, self._number, name, version, prefix, after, limit, reverse)
+        )
 
     # --- end ---
 
