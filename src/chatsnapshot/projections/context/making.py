@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -200,9 +201,14 @@ def _check_number(name: str, given: object) -> None:
 def _checked(counter: Counter) -> Callable[[str], int]:
     def count(text: str) -> int:
         tokens = counter(text)
-        if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
+        try:
+            # Also the whole numbers of other packages.
+            number = -1 if isinstance(tokens, bool) else operator.index(tokens)
+        except TypeError:
+            number = -1
+        if number < 0:
             raise InvalidEvent(f"the counter gave {tokens!r:.80}, not a number of tokens", path="counter")
-        return tokens
+        return number
 
     if not callable(counter):
         raise InvalidEvent(f"counter is a function from text to tokens, not {counter!r:.80}", path="counter")

@@ -18,8 +18,13 @@ BARE_NOTE = "Recorded past, each record cited as [position N, run R, what] befor
 
 _PLAIN = re.compile(r"[\w.:@/+-]{1,64}\Z")
 _FORGED = re.compile(
-    r"\[(?=\s{0,8}(?:positions?\b|[\d,.]{1,20}\s{1,8}(?:items?|characters)\b))", re.IGNORECASE
+    r"[\[\uff3b\u3010](?=[^\w\[\]\uff3b\u3010]*(?:positions?\b|[\d,.]{1,20}\s{1,8}(?:items?|characters)\b))",
+    re.IGNORECASE,
 )
+"""A bracket of any width before what our citations begin with, whatever marks stand between."""
+
+
+_BRACKETS = {ord(one): f"\\u{ord(one):04x}" for one in "[]\uff3b\uff3d\u3010\u3011"}
 
 
 def header(item: ContextItem, record: Record) -> str:
@@ -68,11 +73,11 @@ def fenced(text: str) -> str:
 def recorded(text: str) -> str:
     """Recorded text with control and invisible characters shown, and a backslash before what imitates a citation."""
     shown = "\t".join(visible(piece, newlines=True) for piece in text.split("\t"))
-    return _FORGED.sub(r"\\[", shown)
+    return _FORGED.sub(r"\\\g<0>", shown)
 
 
 def _name(text: str, chars_max: int = 64) -> str:
     if _PLAIN.match(text):
         return text
     cut = text if len(text) <= chars_max else text[: chars_max - 1] + "…"
-    return json.dumps(visible(cut), ensure_ascii=False).replace("[", r"\u005b").replace("]", r"\u005d")
+    return json.dumps(visible(cut), ensure_ascii=False).translate(_BRACKETS)

@@ -8,7 +8,14 @@ from typing import Any
 
 import msgspec
 
-from chatsnapshot.projections.context.quoting import BARE_NOTE, QUOTED_NOTE, bare, elision_text, quoted
+from chatsnapshot.projections.context.quoting import (
+    BARE_NOTE,
+    QUOTED_NOTE,
+    bare,
+    elision_text,
+    quoted,
+    recorded,
+)
 from chatsnapshot.projections.context.records import arguments_of
 from chatsnapshot.projections.context.shapes import ContextItem, Part, Record
 
@@ -60,9 +67,21 @@ def _tool(item: ContextItem, say: Saying, call_id: str) -> Iterator[Said]:
     name = _UNFIT.sub("_", call.name or "tool")[:64]
     # The arguments stand in the call itself.
     cited = say(item, msgspec.structs.replace(call, text=""))
-    yield Said("call", cited, call_id, name, arguments_of(call))
+    yield Said("call", cited, call_id, name, _recorded(arguments_of(call)))
     if len(item.records) > 1:
         result = item.records[1]
         yield Said("result", say(item, result), call_id, name, failed="failed" in result.facts)
     else:
-        yield Said("result", "[no result is recorded]", call_id, name)
+        missing = msgspec.structs.replace(
+            call, what="no result is recorded", name=None, by=None, text="", facts=()
+        )
+        yield Said("result", say(item, missing), call_id, name)
+
+
+def _recorded(value: Any) -> Any:
+    """Arguments in which no text passes for a citation of ours."""
+    if isinstance(value, str):
+        return recorded(value)
+    if isinstance(value, Mapping):
+        return {recorded(str(key)): _recorded(one) for key, one in value.items()}
+    return [_recorded(one) for one in value] if isinstance(value, list) else value
