@@ -12,7 +12,7 @@ from chatsnapshot.clock import Clock, Entropy
 from chatsnapshot.errors import LedgerError, StoreUnavailable
 from chatsnapshot.integrity import TILE_HASHES, Tree
 from chatsnapshot.limits import Limits
-from chatsnapshot.stores.base import Checkpoint, Draft, Group, Head, Outcome, Row
+from chatsnapshot.stores.base import CORRELATION_ID, SEQUENCE, Checkpoint, Draft, Group, Head, Outcome, Row
 from chatsnapshot.stores.clockwatch import ClockWatch
 from chatsnapshot.stores.imports import check_rows, named_positions
 from chatsnapshot.stores.mongodb import parts, reading, states
@@ -62,6 +62,7 @@ class Committer:
         self._planned: Plan | None = None
         self._tree = Tree()
         self._head: Head | None = None
+        self._alone = False
         self._sequences: dict[str, int] = {}
         self.top = 0
         """A size that the ledger is known to have reached."""
@@ -69,7 +70,7 @@ class Committer:
     def after_fork(self) -> None:
         """In a forked child: the lock may be held by a thread that is not there."""
         self._mutex = threading.Lock()
-        self._forget()
+        self._head = None
 
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups; see the contract."""
@@ -84,8 +85,8 @@ class Committer:
         if attempt.doubtful:
             stamped = [_not_fresh(group) for group in stamped]
         known = reading.rows_by_id(on, self._ledger, known_ids(stamped), session)
-        self._learn_sequences(on, stamped, session)
-        made = plan(stamped, self._tree, recorded_at, known, lambda _: 0, self._sequences)
+        sequences = self._sequences_of(on, stamped, session)
+        made = plan(stamped, self._tree, recorded_at, known, sequences.__getitem__, sequences)
         if made.rows:
             move_head(on, self._ledger, head, made, session)
             users = {
@@ -149,7 +150,6 @@ class Committer:
         erased = [position for row in rows for position in named_positions(row)]
         if erased:
             erase_payloads(on, self._ledger, erased, session)
-        self._sequences.clear()
         self._planned = made
 
     def save_states(
@@ -190,11 +190,11 @@ class Committer:
                 try:
                     result = transact(client, begin, self._url, self._target, self._mapped)
                 except parts.Unplaced as unplaced:
-                    self._forget()
+                    self._head = None
                     self._put_ahead(on, unplaced.blobs)
                     continue
                 except BaseException:
-                    self._forget()
+                    self._head = None
                     raise
                 self._committed()
                 return result
@@ -207,57 +207,74 @@ class Committer:
 
     def _committed(self) -> None:
         made = self._planned
-        if made is not None:
-            self._tree = made.tree
-            self._head = Head(*made.tree.head(), made.recorded_at)
-            self.top = max(self.top, self._head.size)
-            self._watch.committed()
+        if made is None:
+            return
+        # Ctrl-C may come between any two of these: without a head, tree and sequences are compared and completed.
+        self._head = None
         if len(self._sequences) > _SEQUENCES_KEPT:
             self._sequences.clear()
-
-    def _forget(self) -> None:
-        self._head = None
-        self._sequences.clear()
+        self._sequences.update((row[CORRELATION_ID], row[SEQUENCE]) for row in made.rows)
+        self._tree = made.tree
+        self._head = Head(*made.tree.head(), made.recorded_at)
+        self.top = max(self.top, self._head.size)
+        self._watch.committed()
 
     def _current(self, on: Collections, attempt: Attempt) -> Head:
-        """The head to plan from: the one known here, or when that was no use the one in this transaction."""
-        if self._head is not None and attempt.number == 0:
+        """The head to plan from: the one known here while nobody else writes, else the one in the database, held.
+
+        Changing the head document keeps every other writer out from here to the end of the transaction.
+        """
+        if self._head is not None and self._alone and attempt.number == 0:
             return self._head
-        found = on.head.find_one({"_id": self._ledger}, session=attempt.session)
+        found = on.head.find_one_and_update(
+            {"_id": self._ledger}, {"$inc": {"holds": 1}}, session=attempt.session
+        )
         head = reading.head_of(found, self._url)
-        # What a plan that came to nothing has counted must not be counted again.
-        self._sequences.clear()
         size, frontier = self._tree.head()
-        if (size, frontier) != (head.size, head.frontier):
-            self._tree = self._caught_up(on, head, attempt.session)
+        self._alone = (size, frontier) == (head.size, head.frontier)
+        if not self._alone:
+            self._follow(on, head, attempt.session)
         self._head = head
         return head
 
-    def _caught_up(self, on: Collections, head: Head, session: ClientSession) -> Tree:
-        """The tree of a head: ours with what others have appended, or from stored leaves and tiles."""
+    def _follow(self, on: Collections, head: Head, session: ClientSession) -> None:
+        """Bring tree and sequences to a head: with what others have appended, or from stored leaves and tiles."""
         tree = self._tree
         if 0 < tree.size < head.size and head.size - tree.size <= TILE_HASHES:
             grown = tree.copy()
-            grown.extend(self._leaves(on, tree.size, head.size, session))
+            added = self._steps(on, tree.size, head.size, session)
+            grown.extend([leaf for leaf, _, _ in added])
             if grown.head() == (head.size, head.frontier):
-                return grown
+                self._sequences.update((correlation, sequence) for _, correlation, sequence in added)
+                self._tree = grown
+                return
+        self._sequences.clear()
         first = head.size - head.size % TILE_HASHES
-        leaves = self._leaves(on, first, head.size, session)
-        return Tree.restore(head.size, head.frontier, leaves, self._read_tile)
+        leaves = [leaf for leaf, _, _ in self._steps(on, first, head.size, session)]
+        self._tree = Tree.restore(head.size, head.frontier, leaves, self._read_tile)
 
-    def _leaves(self, on: Collections, after: int, until: int, session: ClientSession) -> list[bytes]:
+    def _steps(
+        self, on: Collections, after: int, until: int, session: ClientSession
+    ) -> list[tuple[bytes, str, int]]:
+        """Leaf, correlation and sequence of each entry."""
+        if after == until:
+            return []
         wanted = {"ledger": self._ledger, "position": {"$gt": after, "$lte": until}}
+        fields = {"leaf": 1, "correlation_id": 1, "sequence": 1}
         found = on.entry.find(
-            wanted, {"leaf": 1}, sort=[("position", 1)], batch_size=TILE_HASHES + 1, session=session
+            wanted, fields, sort=[("position", 1)], batch_size=TILE_HASHES + 1, session=session
         )
-        return [bytes(document["leaf"]) for document in found]
+        return [(bytes(one["leaf"]), str(one["correlation_id"]), int(one["sequence"])) for one in found]
 
-    def _learn_sequences(self, on: Collections, groups: Sequence[Group], session: ClientSession) -> None:
-        """Look up the last sequence of every correlation that is not known here."""
+    def _sequences_of(
+        self, on: Collections, groups: Sequence[Group], session: ClientSession
+    ) -> dict[str, int]:
+        """The last sequence of every correlation that the groups name."""
         named = dict.fromkeys(draft.columns[4] for group in groups for draft in group.drafts)
         unknown = [correlation for correlation in named if correlation not in self._sequences]
         if unknown:
             self._sequences.update(reading.last_sequences(on, self._ledger, unknown, session))
+        return {correlation: self._sequences[correlation] for correlation in named}
 
     def _sweep(self) -> None:
         """Remove blobs that were stored ahead of an append that never came; another time if not now."""

@@ -10,6 +10,8 @@ try:
     import pymongo.errors
     from pymongo.client_session import ClientSession
     from pymongo.collection import Collection
+    from pymongo.command_cursor import CommandCursor
+    from pymongo.cursor import Cursor
     from pymongo.database import Database
     from pymongo.read_concern import ReadConcern
     from pymongo.write_concern import WriteConcern
@@ -19,6 +21,8 @@ except ImportError:
 __all__ = [
     "ClientSession",
     "Collection",
+    "CommandCursor",
+    "Cursor",
     "Database",
     "ReadConcern",
     "WriteConcern",

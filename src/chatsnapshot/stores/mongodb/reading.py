@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from chatsnapshot.errors import Corrupt
 from chatsnapshot.integrity import canonical_json
 from chatsnapshot.limits import Limits
-from chatsnapshot.stores.base import EVENT_ID, PAYLOAD, Head, Page, Query, Row
+from chatsnapshot.stores.base import EVENT_ID, PAYLOAD, POSITION, Head, Page, Query, Row
 from chatsnapshot.stores.matching import matcher
 from chatsnapshot.stores.mongodb.connecting import Collections, Document
 from chatsnapshot.stores.mongodb.documents import entry_id, row_of
-from chatsnapshot.stores.mongodb.driver import ClientSession
+from chatsnapshot.stores.mongodb.driver import ClientSession, CommandCursor, Cursor
 from chatsnapshot.stores.mongodb.parts import payload_name, read_parts
 
 __all__ = ["children_of", "head_of", "last_sequences", "read_page", "rows_by_id"]
@@ -125,29 +125,26 @@ def read_page(
         )
     if high <= low:
         return Page([], low if reverse else max(high, after), low <= after if reverse else high >= last)
-    wanted = _filter(ledger, query, low, high)
-    order = "position"
-    if query.correlation_id is not None:
-        order = "sequence"
-        if hint is not None:
-            wanted["sequence"] = {"$lt" if reverse else "$gt": hint}
+    indexed, others = _filters(ledger, query, low, high, hint, reverse, whole=high >= top)
+    order = "position" if query.correlation_id is None else "sequence"
     matches = matcher(query)
     rows: list[Row] = []
     size = 0
     full = False
-    with on.entry.find(
-        wanted,
-        sort=[(order, -1 if reverse else 1)],
-        batch_size=max(min(limit, limits.page_entries_max), 1) + 1,
-    ) as cursor:
+    with _cursor(on, indexed, others, order, reverse, min(limit, limits.page_entries_max) + 1) as cursor:
         for document in cursor:
+            row = whole_row(on, ledger, document)
+            if not low < row[POSITION] <= high:
+                if (row[POSITION] > high) != reverse:
+                    break
+                continue
+            if not matches(row):
+                continue
             if len(rows) >= limit or size >= limits.page_bytes_max:
                 full = True
                 break
-            row = whole_row(on, ledger, document)
-            if matches(row):
-                rows.append(row)
-                size += len(row[PAYLOAD] or b"")
+            rows.append(row)
+            size += len(row[PAYLOAD] or b"")
     if full:
         return Page(rows, rows[-1][0] - 1 if reverse else rows[-1][0], False)
     if reverse:
@@ -155,51 +152,84 @@ def read_page(
     return Page(rows, max(high, after), high >= last)
 
 
-def _filter(ledger: str, query: Query, low: int, high: int) -> Document:
-    """What the server leaves out; it may let through more than matches, which is looked at again here."""
-    wanted: Document = {"ledger": ledger, "position": {"$gt": low, "$lte": high}}
-    every: list[Document] = []
-    if query.correlation_id is not None:
-        wanted["correlation_id"] = query.correlation_id
+def _cursor(
+    on: Collections, indexed: Document, others: Document, order: str, reverse: bool, first: int
+) -> CommandCursor[Document] | Cursor[Document]:
+    """Documents in order; what an index leads to is named first, what must be looked at after it."""
+    direction = -1 if reverse else 1
+    if not others:
+        return on.entry.find(indexed, sort=[(order, direction)], batch_size=max(first, 2))
+    steps: list[Document] = [{"$match": indexed}, {"$match": others}, {"$sort": {order: direction}}]
+    return on.entry.aggregate(steps, batchSize=max(first, 2))
+
+
+def _filters(
+    ledger: str, query: Query, low: int, high: int, hint: int | None, reverse: bool, whole: bool
+) -> tuple[Document, Document]:
+    """What an index leads to, and what the server leaves out of that.
+
+    It may let through more than matches, which is looked at again here. ``whole``: the page may go up to the head.
+    """
+    indexed: Document = {"ledger": ledger}
+    others: Document = {}
+    bounds = {"$gt": low, "$lte": high}
     types = _types(query)
-    if len(types) == 1:
-        wanted.update(types[0])
-    elif query.event_types is not None or query.type_prefixes is not None:
-        every.append({"$or": types} if types else {"_id": None})
-    for field in ("origin", "runtime", "name"):
-        value = getattr(query, field)
-        if value is not None:
-            every.append({"source": _containing(f'"{field}":{_json(value)}')})
-    for key, value in query.attributes:
-        every.append({"attributes": _containing(f'"{key}":')})
-        every.append({"attributes": _containing(_json(value))})
-    if query.causation_id is not None:
-        wanted["causation_id"] = query.causation_id
-    bounds = {"$gte": query.start, "$lt": query.end}
-    if query.start is not None or query.end is not None:
-        wanted["timestamp"] = {sign: text for sign, text in bounds.items() if text is not None}
-    if every:
-        wanted["$and"] = every
-    return wanted
-
-
-def _types(query: Query) -> list[Document]:
-    found: list[Document] = []
-    if query.event_types:
-        kinds: Iterable[str] = query.event_types
-        found.append(
-            {"event_type": {"$in": list(kinds)} if len(query.event_types) > 1 else query.event_types[0]}
+    if query.correlation_id is not None:
+        indexed["correlation_id"] = query.correlation_id
+        if hint is not None:
+            indexed["sequence"] = {"$lt" if reverse else "$gt": hint}
+        # Positions rise with sequences: who reads up from the beginning of a correlation stops at the end by himself.
+        if low > 0 or (reverse and not whole):
+            others["position"] = bounds
+        others.update(types)
+    elif isinstance(types.get("event_type"), str):
+        indexed["event_type"] = types["event_type"]
+        indexed["position"] = bounds
+    else:
+        indexed["position"] = bounds
+        others.update(types)
+    source = [
+        f'"{field}":{_json(value)}'
+        for field in ("name", "origin", "runtime")
+        if (value := getattr(query, field)) is not None
+    ]
+    if source:
+        others["source"] = _containing(source)
+    if query.attributes:
+        # Keys of canonical JSON are in order; the value may be an item of a list.
+        others["attributes"] = _containing(
+            [f'"{key}":' for key in sorted({key for key, _ in query.attributes})]
         )
-    for prefix in query.type_prefixes or ():
-        # Event types are ASCII, so that the text after the prefix is below one more than its last character.
-        found.append({"event_type": {"$gte": prefix, "$lt": prefix[:-1] + chr(ord(prefix[-1]) + 1)}})
-    return found
+    if query.causation_id is not None:
+        others["causation_id"] = query.causation_id
+    if query.start is not None or query.end is not None:
+        times = {"$gte": query.start, "$lt": query.end}
+        others["timestamp"] = {sign: text for sign, text in times.items() if text is not None}
+    return indexed, others
+
+
+def _types(query: Query) -> Document:
+    """The condition on event types, if there is one."""
+    if query.event_types is None and query.type_prefixes is None:
+        return {}
+    names, prefixes = query.event_types or (), query.type_prefixes or ()
+    if len(names) == 1 and not prefixes:
+        return {"event_type": names[0]}
+    if not prefixes:
+        return {"event_type": {"$in": list(names)}}
+    # Event types are ASCII, so that the text after the prefix is below one more than its last character.
+    ranges: list[Document] = [
+        {"event_type": {"$gte": prefix, "$lt": prefix[:-1] + chr(ord(prefix[-1]) + 1)}} for prefix in prefixes
+    ]
+    if len(ranges) == 1 and not names:
+        return ranges[0]
+    return {"$or": [*ranges, {"event_type": {"$in": list(names)}}]}
 
 
 def _json(value: object) -> str:
     return canonical_json(value).decode()
 
 
-def _containing(text: str) -> Document:
+def _containing(texts: Sequence[str]) -> Document:
     """In canonical JSON quotes inside of strings are escaped, so that a member is found as it is written."""
-    return {"$regex": re.escape(text)}
+    return {"$regex": ".*".join(map(re.escape, texts))}

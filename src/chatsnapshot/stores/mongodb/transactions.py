@@ -27,7 +27,8 @@ R = TypeVar("R")
 RETRY_SECONDS = 30.0
 """A transaction that conflicts or loses its server is tried again for so long."""
 
-_PAUSE_SECONDS_MAX = 0.1
+_PAUSE_SECONDS_MAX = 0.02
+"""Short: the head is free for a moment only while others write without a pause."""
 
 _READ = ReadConcern("snapshot")
 _WRITE = WriteConcern("majority", j=True, wtimeout=20_000)
@@ -87,7 +88,7 @@ def transact(
                         if time.monotonic() > deadline:
                             raise _uncertain(error, url, target) from error
                 number += 1
-                time.sleep(random.uniform(0, min(_PAUSE_SECONDS_MAX, 0.002 * 2 ** min(number, 10))))
+                time.sleep(random.uniform(0, min(_PAUSE_SECONDS_MAX, 0.001 * 2 ** min(number, 10))))
     except MAPPED as error:
         if doubtful:
             raise _uncertain(error, url, target) from error
@@ -110,7 +111,7 @@ def _commit(session: ClientSession, deadline: float) -> None:
             if not is_unknown(error) or time.monotonic() > deadline:
                 raise
         number += 1
-        time.sleep(random.uniform(0, min(_PAUSE_SECONDS_MAX * 5, 0.01 * 2 ** min(number, 10))))
+        time.sleep(random.uniform(0, min(_PAUSE_SECONDS_MAX * 20, 0.01 * 2 ** min(number, 10))))
 
 
 def _abort(session: ClientSession) -> None:
