@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -14,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from chatsnapshot.server.endpoints import Call, Endpoint
+from chatsnapshot.server.openapi import describe
 from chatsnapshot.server.problems import Problem, problem_of, problem_response
 from chatsnapshot.server.routes import ENDPOINTS
 from chatsnapshot.server.routes.health import HEALTH
@@ -36,9 +38,12 @@ def application(service: Service, endpoints: Iterable[Endpoint] = ENDPOINTS) -> 
             await service.stop()
 
     by_path: dict[str, dict[str, Endpoint]] = {}
-    for endpoint in endpoints:
+    everything = tuple(endpoints)
+    for endpoint in everything:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     routes = [Route(path, _open(service, handle), methods=["GET"]) for path, handle in HEALTH.items()]
+    description = msgspec.json.encode(describe(everything, keyed=service.gate.keyed))
+    routes.append(Route("/v1/openapi.json", _fixed(description), methods=["GET"]))
     for path, methods in by_path.items():
         for prefix in ("/v1", "/v1/ledgers/{ledger}"):
             routes.append(Route(prefix + path, _guarded(service, methods), methods=list(methods)))
@@ -49,6 +54,13 @@ def application(service: Service, endpoints: Iterable[Endpoint] = ENDPOINTS) -> 
     )
     app.state.service = service
     return app
+
+
+def _fixed(content: bytes) -> Any:
+    async def answer(request: Request) -> Response:
+        return Response(content, media_type="application/json")
+
+    return answer
 
 
 def _open(service: Service, handle: Any) -> Any:
