@@ -92,7 +92,7 @@ class MongodbServer:
         self._folder = self._folder or tempfile.mkdtemp(prefix="cs-")
         self.port = self.port or _free_port()
         options = ["--port", str(self.port), "--storage-path", os.path.join(self._folder, "data")]
-        options += ["--log-level", "ERROR", "--cache-size", "256M"]
+        options += ["--log-level", "ERROR", "--cache-size", "256M", "--sync-on-commit"]
         options += ["--standalone"] if self.standalone else []
         options += ["--auth"] if self.auth else []
         with open(os.path.join(self._folder, "log"), "ab") as log:
