@@ -27,6 +27,7 @@ from chatsnapshot.events.fields import (
 __all__ = ["Call", "Media", "Result", "Said", "looks_like_message", "read_messages", "read_speaker"]
 
 _NAMES = ("name", "sender", "agent", "author", "speaker", "from")
+_PEOPLE = frozenset({*_NAMES, "recipient", "to"})
 _CONTENT = ("parts", "content", "text", "value", "message", "output")
 _NOT_PLAIN = frozenset(
     {
@@ -219,6 +220,8 @@ def read_messages(payload: Mapping[str, Any]) -> tuple[Said, ...]:
     if type(text) is str and text and _NOT_PLAIN.isdisjoint(payload):
         role = ident(payload.get("role"))
         if role != "tool" and role != "function":
+            if _PEOPLE.isdisjoint(payload):
+                return (Said(role, None, None, text),)
             name, to = first(payload, *_NAMES), first(payload, "recipient", "to")
             return (Said(role, name_of(name), name_of(to), text),)
     return tuple(map(_read, _apart(payload)))

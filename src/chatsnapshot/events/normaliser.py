@@ -67,6 +67,9 @@ _CALL_KEYS = (
     "call_id",
     "id",
 )
+_AROUND_RESULT = frozenset(
+    {"tool", "name", "func_name", "is_error", "error", "success", "ok", "is_exec_success", "status"}
+)
 _RESULT_KEYS = ("result", "output", "content", "response", "value", "return_value", "parts")
 
 
@@ -167,6 +170,11 @@ class ModelCall(msgspec.Struct, frozen=True, gc=False):
 
 def read_call(payload: Mapping[str, Any]) -> Call:
     """A tool call; a payload of no known shape becomes the arguments of a call without a name."""
+    name, call_id, arguments = payload.get("tool_name"), payload.get("call_id"), payload.get("arguments")
+    ours = type(name) is str and name and type(call_id) is str and call_id and arguments is not None
+    if ours and "tool" not in payload and "function" not in payload:
+        # The form of our own adapters, at once.
+        return Call(name, call_id, readable(loads(arguments)))
     facts = merged(payload, "tool")
     function = facts.get("function")
     inner = merged(facts, "function")
@@ -181,6 +189,10 @@ def read_call(payload: Mapping[str, Any]) -> Call:
 
 def read_result(payload: Mapping[str, Any]) -> Result:
     """A tool result; a payload of no known shape is itself the result."""
+    call_id, value = payload.get("call_id"), payload.get("result")
+    if type(call_id) is str and call_id and value is not None and _AROUND_RESULT.isdisjoint(payload):
+        # The form of our own adapters, at once.
+        return Result(name_of(payload.get("tool_name")), call_id, readable(value))
     facts = merged(payload, "tool")
     name = name_of(first(facts, "tool_name", "name", "func_name"))
     if name is None:

@@ -52,7 +52,7 @@ class AuditProjection:
     """Key: the correlation, also that of the ledger's own facts. A call and its result are one act."""
 
     name = "audit"
-    version = 1
+    version = 2
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:

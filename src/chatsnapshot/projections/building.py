@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -70,6 +70,7 @@ class Build:
     def reload(self) -> None:
         """Begin again from what is stored."""
         self.cache.clear()
+        self.cached_bytes = 0
         self.dirty: dict[str, Held] = {}
         self.removed: dict[str, Held] = {}
         while True:
@@ -93,42 +94,56 @@ class Build:
 
     # --- forward ---
 
-    def take(self, entry: LedgerEntry, once: Once | None = None) -> None:
-        """Take the next entry. Raises :class:`ProjectionStopped` when it cannot be taken and nothing is to be parked.
+    def take(self, entries: Sequence[LedgerEntry], shared: Sequence[Once] | None = None) -> None:
+        """Take the next entries. Raises :class:`ProjectionStopped` at one that cannot be taken and is not to be parked.
 
-        ``once``: the same entry, where it is read once for several builds; only those that are ``sharing`` look at it.
+        ``shared``: the same entries, where they are read once for several builds; only those that are ``sharing`` look.
         """
-        key: str | None = None
-        try:
-            key = self._key(entry)
-            if key is not None and not isinstance(key, str):
-                raise TypeError(f"key() gave {type(key).__name__}, not text")
-        except Exception as error:
-            self._fail(None, entry, error)
-            key = None
-        if key is not None and key not in self.parked:
+        key_of, dirty, parked = self._key, self.dirty, self.parked
+        apply: Any = self._apply if shared is None else self._share
+        before: LedgerEntry | None = None
+        for entry, given in zip(entries, entries if shared is None else shared, strict=True):
+            key: str | None = None
             try:
-                held = self.dirty[key]
-            except KeyError:
-                held = self.dirty[key] = self._held(key, entry)
-            try:
-                if once is None:
-                    held.state = self._apply(held.state, entry)
-                else:
-                    held.state = self._share(held.state, once)
-                held.position, held.sequence = entry.position, entry.sequence
+                key = key_of(entry)
+                if key is not None and not isinstance(key, str):
+                    raise TypeError(f"key() gave {type(key).__name__}, not text")
             except Exception as error:
-                self._fail(key, entry, error)
-        if entry.event_type == ERASED:
-            self._erase(entry)
-        self.position, self.leaf = entry.position, entry.leaf
+                self._stand(before)
+                self._fail(None, entry, error)
+                key = None
+            if key is not None and key not in parked:
+                held = dirty.get(key)
+                if held is None:
+                    held = dirty[key] = self._held(key, entry)
+                try:
+                    held.state = apply(held.state, given)
+                    held.position, held.sequence = entry.position, entry.sequence
+                except Exception as error:
+                    self._stand(before)
+                    self._fail(key, entry, error)
+            if entry.event_type == ERASED:
+                self._erase(entry)
+            before = entry
+        self._stand(before)
+
+    def _stand(self, entry: LedgerEntry | None) -> None:
+        """Everything up to this entry is taken."""
+        if entry is not None:
+            self.position, self.leaf = entry.position, entry.leaf
 
     def _held(self, key: str, entry: LedgerEntry) -> Held:
         """The state of a key as it is stored; in front of the first entry of a correlation there is none."""
         if self.alone and entry.sequence == 1:
             return Held(self.projection.initial())
-        held = self.cache.pop(key, None) or self._load(key)
+        held = self._cached(key) or self._load(key)
         return held if held is not None else Held(self.projection.initial())
+
+    def _cached(self, key: str) -> Held | None:
+        held = self.cache.pop(key, None)
+        if held is not None:
+            self.cached_bytes -= held.size
+        return held
 
     def _load(self, key: str) -> Held | None:
         try:
@@ -173,7 +188,7 @@ class Build:
 
     def anew(self, key: str, until: int, held: Held | None = None) -> None:
         """The state of a key as of ``until``, folded from its first entry."""
-        stored = held or self.dirty.pop(key, None) or self.cache.pop(key, None) or self._load(key)
+        stored = held or self.dirty.pop(key, None) or self._cached(key) or self._load(key)
         made = Held(self.projection.initial())
         if stored is not None:
             made.size, made.part = stored.size, stored.part
@@ -244,12 +259,11 @@ class Build:
     def _keep(self) -> None:
         """Keep the latest states in memory, within bounds."""
         for key, held in self.dirty.items():
+            self._cached(key)
             self.cache[key] = held
-        size = sum(held.size for held in self.cache.values())
-        for key in list(self.cache):
-            if len(self.cache) <= CACHE_KEYS_MAX and size <= CACHE_BYTES_MAX:
-                break
-            size -= self.cache.pop(key).size
+            self.cached_bytes += held.size
+        while len(self.cache) > CACHE_KEYS_MAX or self.cached_bytes > CACHE_BYTES_MAX:
+            self._cached(next(iter(self.cache)))
 
 
 def _reason(error: Exception) -> str:

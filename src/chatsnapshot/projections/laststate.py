@@ -60,7 +60,7 @@ class LatestState(msgspec.Struct):
     runs: RunsState = msgspec.field(default_factory=RunsState)
     subjects: dict[str, Subject] = {}
     reached: dict[str, tuple[int, int]] = {}
-    questions: Pairs = msgspec.field(default_factory=Pairs)
+    questions: Pairs | None = None
     asked: dict[int, str] = {}
 
 
@@ -215,6 +215,8 @@ def _asked(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -
     named = asked.question_id or entry.event_id
     text = "[erased]" if entry.erased else short(asked.text)
     _take(state, entry, Told("question", named, "open", text or None))
+    if state.questions is None:
+        state.questions = Pairs()
     match = state.questions.start(
         Edge(entry.sequence, asked.question_id, None, entry.event_id, entry.causation_id)
     )
@@ -227,6 +229,8 @@ def _asked(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -
 def _answered(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
     answer = read_answer(payload)
     edge = Edge(entry.sequence, answer.answers, None, entry.event_id, entry.causation_id or answer.answers)
+    if state.questions is None:
+        state.questions = Pairs()
     match = state.questions.end(edge, lone=True)
     if match is not None:
         named = state.asked.pop(match[0].index)

@@ -20,7 +20,7 @@ VALUE_NS_MAX = 366 * 86_400 * 1_000_000_000
 _LARGEST = 2**63 - 1
 
 
-class Sketch(msgspec.Struct, gc=False):
+class Sketch(msgspec.Struct, omit_defaults=True, gc=False):
     """Durations in nanoseconds; the same ones in any order, and merged in any way, give equal sketches.
 
     ``values`` are all of them, sorted, while there are at most :data:`EXACT_VALUES_MAX`; then ``buckets`` holds how many

@@ -143,7 +143,8 @@ def _model(state: MetricsState, once: Once, step: Cell) -> None:
 
 def _tool_call(state: MetricsState, once: Once, step: Cell) -> None:
     call = once.facts
-    _start(state, "tool", once, _cell(state, once, "tool", call.name), call.call_id, call.name)
+    cell = _cell(state, once, "tool", call.name)
+    _start(state, "tool", once, cell, call.call_id, call.name)
 
 
 def _tool_result(state: MetricsState, once: Once, step: Cell) -> None:
@@ -175,12 +176,18 @@ def _edge(once: Once, native: str | None, name: str | None) -> Edge:
     return Edge(once.sequence, native, name, once.event_id, once.causation_id or cause)
 
 
+def _waiting(state: MetricsState, kind: str) -> tuple[Pairs, dict[int, Waiting]]:
+    pairs = state.pairs.get(kind)
+    if pairs is None:
+        pairs, state.waiting[kind] = state.pairs.setdefault(kind, Pairs()), {}
+    return pairs, state.waiting[kind]
+
+
 def _start(
     state: MetricsState, kind: str, once: Once, cell: Cell, native: str | None, name: str | None
 ) -> None:
     cell.count(f"{kind}.calls")
-    pairs = state.pairs.get(kind) or state.pairs.setdefault(kind, Pairs())
-    waiting = state.waiting.setdefault(kind, {})
+    pairs, waiting = _waiting(state, kind)
     found = pairs.start(_edge(once, native, name))
     if found is None:
         cell.count(f"{kind}.open")
@@ -195,8 +202,7 @@ def _start(
 
 
 def _end(state: MetricsState, kind: str, once: Once, cell: Cell, edge: Edge, *, failed: bool) -> None:
-    pairs = state.pairs.get(kind) or state.pairs.setdefault(kind, Pairs())
-    waiting = state.waiting.setdefault(kind, {})
+    pairs, waiting = _waiting(state, kind)
     found = pairs.end(edge, lone=kind == "people")
     if found is None:
         waiting[once.sequence] = Waiting(cell.key, once.at, failed)

@@ -20,7 +20,7 @@ TOKENS_MAX = 10_000_000_000
 _INPUT, _OUTPUT, _READ, _WRITE, _REASONING, _CACHE_OVER, _REASONING_OVER = (1 << bit for bit in range(7))
 
 
-class Cell(msgspec.Struct, gc=False):
+class Cell(msgspec.Struct, omit_defaults=True, gc=False):
     """What was counted of one run (its number), agent, day and model or tool.
 
     ``kind``: ``model``, ``tool`` or ``step``. ``shape`` tells which counts of tokens the model's calls know, so that a
@@ -68,7 +68,7 @@ def cell_key(
     return msgspec.json.encode((kind, run, agent, day, name, provider, shape)).decode()
 
 
-class Waiting(msgspec.Struct, gc=False):
+class Waiting(msgspec.Struct, array_like=True, gc=False):
     """A call or question that waits for its end, or an end that waits for its start: its cell and its time."""
 
     cell: str
@@ -76,7 +76,7 @@ class Waiting(msgspec.Struct, gc=False):
     failed: bool = False
 
 
-class MetricsState(msgspec.Struct, gc=False):
+class MetricsState(msgspec.Struct, omit_defaults=True, gc=False):
     """The cells of one correlation by key, what waits by kind and number, and its runs as the ``runs`` view has them."""
 
     runs: RunsState = msgspec.field(default_factory=RunsState)

@@ -7,7 +7,11 @@ import msgspec
 __all__ = ["Edge", "Pairs"]
 
 
-class Edge(msgspec.Struct, gc=False):
+Index = dict[str, int | list[int]]
+"""Numbers of edges by a text; one alone as itself."""
+
+
+class Edge(msgspec.Struct, array_like=True, gc=False):
     """One end of a span: the index of its item, what identifies it, the event that is it and the event that led to it."""
 
     index: int
@@ -17,14 +21,14 @@ class Edge(msgspec.Struct, gc=False):
     cause: str | None
 
 
-class _Side(msgspec.Struct, gc=False):
+class _Side(msgspec.Struct, omit_defaults=True, gc=False):
     """Edges that wait for the other one."""
 
     held: dict[int, Edge] = {}
-    by_id: dict[str, list[int]] = {}
-    by_name: dict[str, list[int]] = {}
-    by_event: dict[str, list[int]] = {}
-    by_cause: dict[str, list[int]] = {}
+    by_id: Index = {}
+    by_name: Index = {}
+    by_event: Index = {}
+    by_cause: Index = {}
 
     def add(self, edge: Edge) -> None:
         index = edge.index
@@ -49,19 +53,30 @@ class _Side(msgspec.Struct, gc=False):
         return edge
 
 
-def _put(index: dict[str, list[int]], key: str, number: int) -> None:
+def _put(index: Index, key: str, number: int) -> None:
     numbers = index.get(key)
     if numbers is None:
-        index[key] = [number]
+        index[key] = number
+    elif isinstance(numbers, int):
+        index[key] = [numbers, number]
     else:
         numbers.append(number)
 
 
-def _drop(index: dict[str, list[int]], key: str, number: int) -> None:
+def _drop(index: Index, key: str, number: int) -> None:
     numbers = index[key]
-    numbers.remove(number)
-    if not numbers:
+    if isinstance(numbers, int):
         del index[key]
+        return
+    numbers.remove(number)
+    if len(numbers) == 1:
+        index[key] = numbers[0]
+
+
+def _at(index: Index, key: str | None) -> list[int]:
+    """The numbers under a key, in the order in which they came."""
+    numbers = None if key is None else index.get(key)
+    return [] if numbers is None else [numbers] if isinstance(numbers, int) else numbers
 
 
 class Pairs(msgspec.Struct, gc=False):
@@ -75,12 +90,12 @@ class Pairs(msgspec.Struct, gc=False):
         waiting = self.waiting
         found = None
         if edge.id is not None and edge.id in waiting.by_id:
-            found = waiting.by_id[edge.id][-1], "id"
+            found = _at(waiting.by_id, edge.id)[-1], "id"
         elif edge.event in waiting.by_id:
-            found = waiting.by_id[edge.event][-1], "id"
+            found = _at(waiting.by_id, edge.event)[-1], "id"
         elif edge.event in waiting.by_cause:
             fitting = [
-                n for n in waiting.by_cause[edge.event] if edge.id is None or waiting.held[n].id is None
+                n for n in _at(waiting.by_cause, edge.event) if edge.id is None or waiting.held[n].id is None
             ]
             found = (fitting[0], "cause") if fitting else None
         if found is None:
@@ -104,13 +119,13 @@ class Pairs(msgspec.Struct, gc=False):
 
     def _of_end(self, edge: Edge, lone: bool) -> tuple[int, str] | None:
         opened = self.open
-        caused = opened.by_event.get(edge.cause, []) if edge.cause is not None else []
+        caused = _at(opened.by_event, edge.cause)
         if edge.id is not None and edge.id in opened.by_id:
-            same = opened.by_id[edge.id]
+            same = _at(opened.by_id, edge.id)
             both = [n for n in same if n in caused]
             return (both or same)[-1], "id"
         if edge.id is not None and edge.id in opened.by_event:
-            return opened.by_event[edge.id][0], "id"
+            return _at(opened.by_event, edge.id)[0], "id"
         fitting = [n for n in caused if edge.id is None or opened.held[n].id is None]
         if fitting:
             named = [n for n in fitting if opened.held[n].name == edge.name]
@@ -118,7 +133,7 @@ class Pairs(msgspec.Struct, gc=False):
         if edge.id is not None:
             return None
         if edge.name is not None and edge.name in opened.by_name:
-            return opened.by_name[edge.name][0], "name"
+            return _at(opened.by_name, edge.name)[0], "name"
         if lone and len(opened.held) == 1:
             return next(iter(opened.held)), "only"
         return None

@@ -18,7 +18,7 @@ from chatsnapshot.projections.base import register
 from chatsnapshot.projections.forest import forest, shape_runs
 from chatsnapshot.projections.lineage import Link, Start
 from chatsnapshot.projections.once import Once
-from chatsnapshot.projections.pairing import Edge
+from chatsnapshot.projections.pairing import Edge, Pairs
 from chatsnapshot.projections.runstate import ExecutionState, RunsState, RunState
 from chatsnapshot.projections.shapes import Evaluation, Runs
 
@@ -30,7 +30,7 @@ class RunsProjection:
     """Key: the correlation. A correlation without any run event counts as one run of kind ``events``."""
 
     name = "runs"
-    version = 2
+    version = 3
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
@@ -172,7 +172,7 @@ def _count(run: RunState, once: Once) -> None:
         if source.origin == "agent":
             run.agents[source.name] = None
     if event_type.startswith("execution."):
-        agent = read_agent(once.payload)
+        agent = read_agent(once.payload) if "agent" in once.payload else None
         if agent is not None:
             run.participants[agent] = None
             run.agents[agent] = None
@@ -236,6 +236,8 @@ def _judge(state: RunsState, key: str, run: RunState, once: Once) -> None:
 def _ask(state: RunsState, key: str, run: RunState, once: Once) -> None:
     edge = Edge(state.asked, once.facts.question_id, None, once.event_id, once.causation_id)
     state.asked += 1
+    if state.questions is None:
+        state.questions = Pairs()
     if state.questions.start(edge) is None:
         state.asked_in[edge.index] = key
 
@@ -244,6 +246,8 @@ def _answer(state: RunsState, key: str, run: RunState, once: Once) -> None:
     answers = once.facts.answers
     edge = Edge(state.asked, answers, None, once.event_id, answers or once.causation_id)
     state.asked += 1
+    if state.questions is None:
+        state.questions = Pairs()
     found = state.questions.end(edge, lone=True)
     if found is not None:
         state.asked_in.pop(found[0].index, None)

@@ -10,7 +10,7 @@ from chatsnapshot.projections.shapes import Evaluation
 __all__ = ["ExecutionState", "RunState", "RunsState"]
 
 
-class ExecutionState(msgspec.Struct, gc=False):
+class ExecutionState(msgspec.Struct, omit_defaults=True, gc=False):
     """One stretch of a run, as far as it was seen; ``begun``: its start was."""
 
     first_position: int
@@ -22,7 +22,7 @@ class ExecutionState(msgspec.Struct, gc=False):
     begun: bool = True
 
 
-class RunState(msgspec.Struct, kw_only=True, gc=False):
+class RunState(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """What is known of one run."""
 
     number: int
@@ -60,7 +60,7 @@ class RunState(msgspec.Struct, kw_only=True, gc=False):
         return bool(self.executions) and self.executions[-1].status == "unfinished"
 
 
-class RunsState(msgspec.Struct, gc=False):
+class RunsState(msgspec.Struct, omit_defaults=True, gc=False):
     """The runs of one correlation: ``runs`` by kind and id in the order in which they were first seen.
 
     ``owners`` tells which run (its number) the entries from a position on belong to; ``cause`` is the cause of the
@@ -78,7 +78,7 @@ class RunsState(msgspec.Struct, gc=False):
     current: str | None = None
     open: dict[str, None] = {}
     workflows: dict[str, None] = {}
-    questions: Pairs = msgspec.field(default_factory=Pairs)
+    questions: Pairs | None = None
     asked_in: dict[int, str] = {}
     asked: int = 0
     judged_elsewhere: dict[str, list[Evaluation]] = {}

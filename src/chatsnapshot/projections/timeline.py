@@ -68,7 +68,7 @@ class TimelineProjection:
     """Key: the correlation. One item for each entry."""
 
     name = "timeline"
-    version = 2
+    version = 3
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 
 from chatsnapshot.envelope import LedgerEntry
@@ -12,6 +12,7 @@ from chatsnapshot.events.fields import payload_of
 
 __all__ = ["between", "duration", "happened"]
 
+_EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 _UNKNOWN = re.compile(rb'"time"\s*:\s*"unknown"')
 
@@ -35,8 +36,8 @@ def between(earlier: str | None, later: str | None) -> int | None:
     if earlier is None or later is None:
         return None
     try:
-        return (_read(later) - _read(earlier)) // _MICROSECOND * 1000
-    except ValueError:
+        return (_read(later) - _read(earlier)) * 1000
+    except (ValueError, OverflowError):
         return None
 
 
@@ -47,6 +48,10 @@ def duration(started: str | None, ended: str | None) -> int | None:
 
 
 @lru_cache(maxsize=1024)
-def _read(text: str) -> datetime:
+def _read(text: str) -> int:
+    """Microseconds since 1970."""
     # datetime.fromisoformat reads a trailing Z only from Python 3.11 on.
-    return datetime.fromisoformat(text.removesuffix("Z"))
+    moment = datetime.fromisoformat(text.removesuffix("Z"))
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(timezone.utc).replace(tzinfo=None)
+    return (moment - _EPOCH) // _MICROSECOND

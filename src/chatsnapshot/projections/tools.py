@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.shapes import Item, ToolUse
 from chatsnapshot.projections.times import duration
 
-__all__ = ["ToolsState", "asked", "called", "new_run", "resulted", "told"]
+__all__ = ["ToolsState", "asked", "at", "called", "new_run", "resulted", "told"]
 
 _SAME_ID_LOOKED_AT = 8
 """Of tools with one call id the last ones are looked at; providers use ids such as ``call_1`` again in each run."""
@@ -28,16 +29,20 @@ _NOTHING: Any = ToolUse(position=0, sequence=0, at=None, name=None, call_id=None
 """What is known of a tool of which nothing was heard."""
 
 
-class ToolsState(msgspec.Struct, gc=False):
+Places = dict[str, int | list[int]]
+"""Numbers of items by a text; one alone as itself."""
+
+
+class ToolsState(msgspec.Struct, omit_defaults=True, gc=False):
     """Where tools stand among the items: by call id, by the events that told of them, by the causes of those.
 
     ``by_name`` holds tools without an id that wait for a fact, first come first served; its keys are ``fact name``.
     """
 
-    by_id: dict[str, list[int]] = {}
-    by_event: dict[str, list[int]] = {}
-    by_cause: dict[str, list[int]] = {}
-    by_name: dict[str, list[int]] = {}
+    by_id: Places = {}
+    by_event: Places = {}
+    by_cause: Places = {}
+    by_name: Places = {}
 
 
 def new_run(state: ToolsState) -> None:
@@ -109,15 +114,13 @@ def _find(
     the cause of what was heard of the tool before. Without any id the name decides, first come first served.
     """
     cause = once.causation_id
-    related = state.by_event.get(cause, []) if cause is not None and state.by_event else []
+    related = () if cause is None else at(state.by_event, cause)
     if state.by_cause:
-        related = [*related, *state.by_cause.get(once.event_id, ())]
+        related = (*related, *at(state.by_cause, once.event_id))
     fitting = [number for number in related if _lacks(items, number, fact) and _agree(items, number, call_id)]
     if call_id is not None:
         same = [
-            number
-            for number in state.by_id.get(call_id, ())[-_SAME_ID_LOOKED_AT:]
-            if _lacks(items, number, fact)
+            number for number in at(state.by_id, call_id)[-_SAME_ID_LOOKED_AT:] if _lacks(items, number, fact)
         ]
         both = [number for number in same if number in fitting]
         if both or same:
@@ -127,9 +130,10 @@ def _find(
         if named or name is None or fact in ("resulted", "told"):
             return (named or fitting)[0], "cause"
     if call_id is None and name is not None and fact != "asked":
-        waiting = state.by_name.get(f"{fact} {name}", [])
-        while waiting:
-            number = waiting.pop(0)
+        key = f"{fact} {name}"
+        while waiting := at(state.by_name, key):
+            number = waiting[0]
+            state.by_name[key] = list(waiting[1:])
             if _lacks(items, number, fact):
                 return number, "name"
     return None, None
@@ -195,12 +199,21 @@ def _settle(
             _put(state.by_name, f"{fact} {tool.name}", number)
 
 
-def _put(places: dict[str, list[int]], key: str, number: int) -> None:
+def _put(places: Places, key: str, number: int) -> None:
     numbers = places.get(key)
     if numbers is None:
-        places[key] = [number]
+        places[key] = number
+    elif isinstance(numbers, int):
+        if numbers != number:
+            places[key] = [numbers, number]
     elif number not in numbers[-_SAME_ID_LOOKED_AT:]:
         numbers.append(number)
+
+
+def at(places: Places, key: str) -> Sequence[int]:
+    """The numbers under a key, in the order in which they came."""
+    numbers = places.get(key)
+    return () if numbers is None else (numbers,) if isinstance(numbers, int) else numbers
 
 
 def _tool(items: list[Item], number: int) -> Any:

@@ -24,7 +24,7 @@ from chatsnapshot.projections.base import register
 from chatsnapshot.projections.lineage import Link, Start, children_of, upwards
 from chatsnapshot.projections.lines import Told
 from chatsnapshot.projections.once import Once
-from chatsnapshot.projections.pairing import Edge
+from chatsnapshot.projections.pairing import Edge, Pairs
 from chatsnapshot.projections.shapes import (
     Boundary,
     Handoff,
@@ -48,7 +48,7 @@ class TranscriptProjection:
     """Key: the correlation. State changes, task starts and other steps are left to the timeline."""
 
     name = "transcript"
-    version = 2
+    version = 3
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
@@ -175,7 +175,7 @@ def _tool_result(state: TranscriptState, once: Once) -> None:
 
 
 def _carry(state: TranscriptState, once: Once) -> None:
-    state.carried[once.position] = state.tools.by_event[once.event_id][-1]
+    state.carried[once.position] = tools.at(state.tools.by_event, once.event_id)[-1]
 
 
 def _asked(state: TranscriptState, once: Once) -> None:
@@ -188,6 +188,8 @@ def _asked(state: TranscriptState, once: Once) -> None:
         text=asked.text or (placeholder(once.payload) or ""),
         status="open",
     )
+    if state.questions is None:
+        state.questions = Pairs()
     match = state.questions.start(Edge(number, asked.question_id, None, once.event_id, once.causation_id))
     if match is None:
         state.items.append(question)
@@ -211,6 +213,8 @@ def _answered(state: TranscriptState, once: Once) -> None:
     number = len(state.items)
     value = placeholder(once.payload) or answer.value
     edge = Edge(number, answer.answers, None, once.event_id, once.causation_id)
+    if state.questions is None:
+        state.questions = Pairs()
     match = state.questions.end(edge, lone=True)
     if match is None:
         state.items.append(

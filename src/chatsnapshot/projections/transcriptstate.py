@@ -13,7 +13,7 @@ from chatsnapshot.projections.tools import ToolsState
 __all__ = ["TranscriptState", "shape_transcript"]
 
 
-class TranscriptState(msgspec.Struct, gc=False):
+class TranscriptState(msgspec.Struct, omit_defaults=True, gc=False):
     """The items so far, and what is needed to fold what comes with them.
 
     ``carried`` gives positions that an item took in besides its own: the number of the item by position, so that a
@@ -29,7 +29,7 @@ class TranscriptState(msgspec.Struct, gc=False):
     items: list[Item] = []
     carried: dict[int, int] = {}
     tools: ToolsState = msgspec.field(default_factory=ToolsState)
-    questions: Pairs = msgspec.field(default_factory=Pairs)
+    questions: Pairs | None = None
     open_runs: dict[str, str | None] = {}
 
 
