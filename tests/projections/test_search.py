@@ -404,3 +404,10 @@ def test_a_forked_child_searches_with_an_index_of_its_own(path: Path) -> None:
         child.join(60)
         assert child.exitcode == 0
         assert positions(reader.search("needle")) == [1]
+
+
+def test_a_filter_that_there_is_not_is_named_with_those_that_there_are(shared: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"search\(\) has no filter 'typ'; it takes correlation_id, event_type"
+    ):
+        shared.search("near", typ="x")

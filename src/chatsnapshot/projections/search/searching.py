@@ -17,6 +17,12 @@ from chatsnapshot.reading import make_query, position_until
 
 __all__ = ["Found", "Hit", "forget", "search"]
 
+FILTERS = (
+    *("correlation_id", "event_type", "origin", "runtime", "name", "attributes"),
+    *("causation_id", "start", "end"),
+)
+"""The filters of ``read`` beside its bounds."""
+
 _SNIPPET_WORDS = 24
 _LIMIT_MAX = 10_000
 
@@ -78,6 +84,9 @@ def search(
     if order not in ("best", "newest"):
         raise InvalidEvent(f"order is 'best' or 'newest', not {order!r:.80}", path="order")
     wanted = expression(query)
+    unknown = [name for name in filters if name not in FILTERS]
+    if unknown:
+        raise TypeError(f"search() has no filter {unknown[0]!r}; it takes {', '.join(FILTERS)}")
     where = make_query(limits=ledger.limits, **filters)
     last = position_until(ledger._store, until, ledger.head)
 
