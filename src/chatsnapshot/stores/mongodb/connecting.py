@@ -40,7 +40,7 @@ WIRE_VERSION_MIN = 9
 _DEFAULTS: dict[str, Any] = {
     "serverSelectionTimeoutMS": 10_000,
     "connectTimeoutMS": 10_000,
-    "socketTimeoutMS": 45_000,
+    "socketTimeoutMS": 15_000,
     "appname": "chatsnapshot",
 }
 """Bounds of every wait, unless the URL gives others."""
@@ -82,7 +82,7 @@ def collections_of(client: Client) -> Collections:
         DATABASE,
         read_preference=pymongo.ReadPreference.PRIMARY,
         read_concern=ReadConcern("majority"),
-        write_concern=WriteConcern("majority", j=True, wtimeout=20_000),
+        write_concern=WriteConcern("majority", j=True, wtimeout=10_000),
     )
     return Collections(*(database[f"cs_{field}"] for field in Collections._fields))
 

@@ -15,6 +15,7 @@ MAPPED = (pymongo.errors.PyMongoError, bson.errors.BSONError)
 """What a use of the driver may raise."""
 
 _UNAUTHORIZED = 13
+_CONFLICT = 112
 _AUTHENTICATION = frozenset({18, 8000})
 _FULL = frozenset({14031, 12501})
 _TOO_LARGE = frozenset({257, 10334, 392})
@@ -62,6 +63,11 @@ def mapped(error: Exception, url: str, target: str) -> LedgerError:
         return ReadOnly(
             f"the user of {url} may not do this ({text}); give it the role of docs/mongodb.md, or open with "
             "read_only=True to read"
+        )
+    if code == _CONFLICT:
+        return StoreUnavailable(
+            f"other writers kept {url} busy; nothing was stored, try again (a process that was killed in the middle of a "
+            "commit holds a ledger for transactionLifetimeLimitSeconds, 60 by default: see docs/mongodb.md)"
         )
     if code in _FULL or "space quota" in text or "No space left" in text:
         return StoreFull(f"no space left in {url} ({text}); nothing was stored, free some space")

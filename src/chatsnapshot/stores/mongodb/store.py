@@ -48,6 +48,7 @@ __all__ = ["MongodbStore"]
 
 _LOOK_SECONDS = 0.25
 _WATCHED_LOOK_SECONDS = 1.0
+_CLOSE_SECONDS = 2.0
 
 
 class MongodbStore:
@@ -280,4 +281,5 @@ class MongodbStore:
             self._closed = True
             left, self._connection = self._connection, None
         if left is not None:
-            left[0].close()
+            with pymongo.timeout(_CLOSE_SECONDS):
+                left[0].close()

@@ -25,14 +25,20 @@ __all__ = ["RETRY_SECONDS", "Again", "Attempt", "transact"]
 R = TypeVar("R")
 
 RETRY_SECONDS = 30.0
-"""A transaction that conflicts or loses its server is tried again for so long."""
+"""A transaction that conflicts with others is tried again for so long."""
+
+NETWORK_RETRY_SECONDS = 10.0
+"""One that loses its connection is not begun again, and its commit not sent again, after so long."""
+
+_CLEAN_SECONDS = 2.0
+"""To end a transaction in order is a courtesy: the server does it by itself."""
 
 _PAUSE_SECONDS_MAX = 0.02
 """Short: the head is free for a moment only while others write without a pause."""
 
 _READ = ReadConcern("snapshot")
-_WRITE = WriteConcern("majority", j=True, wtimeout=20_000)
-_COMMIT_MS_MAX = 20_000
+_WRITE = WriteConcern("majority", j=True, wtimeout=10_000)
+_COMMIT_MS_MAX = 10_000
 
 
 class Again(Exception):
@@ -60,7 +66,7 @@ def transact(
     Raises :class:`CommitUncertain` when the commit may have been applied and cannot be settled within
     :data:`RETRY_SECONDS`, and what ``mapped`` makes of an error when nothing was stored.
     """
-    deadline = time.monotonic() + RETRY_SECONDS
+    begun = time.monotonic()
     number, doubtful = 0, False
     try:
         with client.start_session() as session:
@@ -70,7 +76,7 @@ def transact(
                     result = work(Attempt(session, number, doubtful))
                 except pymongo.errors.PyMongoError as error:
                     _abort(session)
-                    if _is_final(error) or time.monotonic() > deadline:
+                    if _is_final(error) or _is_over(error, begun):
                         raise
                 except Again:
                     _abort(session)
@@ -78,14 +84,14 @@ def transact(
                     continue
                 else:
                     try:
-                        _commit(session, deadline)
+                        _commit(session, begun)
                         return result
                     except pymongo.errors.PyMongoError as error:
                         if not is_transient(error):
                             raise _uncertain(error, url, target) from error
                         # The server knows no such transaction: conflict, or one that it has forgotten with a restart.
                         doubtful = True
-                        if time.monotonic() > deadline:
+                        if _is_over(error, begun):
                             raise _uncertain(error, url, target) from error
                 number += 1
                 time.sleep(random.uniform(0, min(_PAUSE_SECONDS_MAX, 0.001 * 2 ** min(number, 10))))
@@ -100,7 +106,12 @@ def _is_final(error: pymongo.errors.PyMongoError) -> bool:
     return not is_transient(error) or isinstance(error, pymongo.errors.ServerSelectionTimeoutError)
 
 
-def _commit(session: ClientSession, deadline: float) -> None:
+def _is_over(error: Exception, begun: float) -> bool:
+    lost = isinstance(error, pymongo.errors.ConnectionFailure)
+    return time.monotonic() - begun > (NETWORK_RETRY_SECONDS if lost else RETRY_SECONDS)
+
+
+def _commit(session: ClientSession, begun: float) -> None:
     """Commit, sent again while its result is unknown and there is time."""
     number = 0
     while True:
@@ -108,7 +119,7 @@ def _commit(session: ClientSession, deadline: float) -> None:
             session.commit_transaction()
             return
         except pymongo.errors.PyMongoError as error:
-            if not is_unknown(error) or time.monotonic() > deadline:
+            if not is_unknown(error) or _is_over(error, begun):
                 raise
         number += 1
         time.sleep(random.uniform(0, min(_PAUSE_SECONDS_MAX * 20, 0.01 * 2 ** min(number, 10))))
@@ -117,7 +128,8 @@ def _commit(session: ClientSession, deadline: float) -> None:
 def _abort(session: ClientSession) -> None:
     if session.in_transaction:
         try:
-            session.abort_transaction()
+            with pymongo.timeout(_CLEAN_SECONDS):
+                session.abort_transaction()
         except pymongo.errors.PyMongoError:
             pass  # the server ends it by itself
 

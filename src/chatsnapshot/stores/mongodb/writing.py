@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from chatsnapshot.errors import Corrupt
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores.base import PAYLOAD, Head
-from chatsnapshot.stores.mongodb.connecting import Collections
+from chatsnapshot.stores.mongodb.connecting import Collections, Document
 from chatsnapshot.stores.mongodb.documents import PARTED_BYTES, document_of
 from chatsnapshot.stores.mongodb.driver import ClientSession, pymongo
 from chatsnapshot.stores.mongodb.parts import (
@@ -23,6 +23,8 @@ from chatsnapshot.stores.planning import Plan
 __all__ = ["erase_payloads", "move_head", "write_plan"]
 
 _DUPLICATE = 11000
+_DOCUMENTS_AT_ONCE = 1_000
+_BYTES_AT_ONCE = 8 * 2**20
 
 
 def move_head(on: Collections, ledger: str, before: Head, made: Plan, session: ClientSession) -> None:
@@ -56,9 +58,8 @@ def write_plan(
     """
     take_blobs(on, ledger, blobs, limits.blob_part_bytes, session)
     try:
-        on.entry.insert_many(
-            [document_of(ledger, row, users.get(row[0], ())) for row in made.rows], session=session
-        )
+        for documents in _slices(document_of(ledger, row, users.get(row[0], ())) for row in made.rows):
+            on.entry.insert_many(documents, session=session)
         for row in made.rows:
             payload = row[PAYLOAD]
             if payload is not None and len(payload) > PARTED_BYTES:
@@ -88,6 +89,20 @@ def write_plan(
                 position=made.rows[0][0],
             ) from error
         raise
+
+
+def _slices(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """So many documents at a time that the server answers soon."""
+    waiting: list[Document] = []
+    size = 0
+    for document in documents:
+        waiting.append(document)
+        size += len(document.get("payload", b""))
+        if len(waiting) >= _DOCUMENTS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
 
 
 def erase_payloads(on: Collections, ledger: str, positions: Sequence[int], session: ClientSession) -> None:

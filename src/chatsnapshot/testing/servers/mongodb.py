@@ -17,6 +17,7 @@ import tempfile
 import time
 from importlib.util import find_spec
 from types import TracebackType
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from chatsnapshot.errors import LedgerError, StoreUnavailable
 
@@ -27,15 +28,32 @@ URL_VARIABLE = "CHATSNAPSHOT_TEST_MONGODB_URL"
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 20.0
 
+TRANSACTION_SECONDS_MAX = 5.0
+"""A transaction whose client was killed is ended after so long, as with transactionLifetimeLimitSeconds in MongoDB."""
+
+SELECTION_MS = 3_000
+"""How long clients look for a server that is away, so that tests of that do not take for ever."""
+
 # The server ends when the pipe from its starter does: whatever ends the starter.
 _PROGRAM = """
-import os, sys, threading
+import os, signal, sys, threading
 def end_with_starter():
     sys.stdin.buffer.read()
     os._exit(1)
 threading.Thread(target=end_with_starter, daemon=True).start()
-from secantus.cli import main
-sys.exit(main(sys.argv[1:]))
+from secantus import SecantusDBServer
+port, folder, standalone, auth, seconds = sys.argv[1:]
+server = SecantusDBServer(
+    port=int(port), storage_path=folder, replica_set_name=None if standalone == "True" else "secantus",
+    require_auth=auth == "True", enable_test_commands=False, cache_size="256M",
+    sync_on_commit=True,  # without it the commit of a transaction with j:true is not synced, and a kill loses it
+    transaction_lifetime_seconds=float(seconds))
+def end(number, frame):
+    server.stop()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+server.start()
+server.wait()
 """
 
 
@@ -69,18 +87,20 @@ class MongodbServer:
 
     @property
     def url(self) -> str:
-        """The URL of a server, without a database."""
-        return self._url or f"mongodb://127.0.0.1:{self.port}/"
+        """The URL of the ledger ``main`` in the database ``chatsnapshot``."""
+        return self.database("chatsnapshot")
 
     def database(self, name: str, user: str = "") -> str:
         """The URL of a database; ``user`` is ``name:password``, known to the database ``admin``."""
-        base, _, query = self.url.partition("?")
-        options = [query] if query else []
+        parts = urlsplit(
+            self._url or f"mongodb://127.0.0.1:{self.port}/?serverSelectionTimeoutMS={SELECTION_MS}"
+        )
+        options = dict(parse_qsl(parts.query))
+        hosts = parts.netloc
         if user:
-            base = base.replace("://", f"://{user}@", 1)
-            options.append("authSource=admin")
-        head, _, rest = base.partition("://")
-        return f"{head}://{rest.partition('/')[0]}/{name}" + (f"?{'&'.join(options)}" if options else "")
+            hosts = f"{user}@{hosts.rpartition('@')[2]}"
+            options["authSource"] = "admin"
+        return urlunsplit((parts.scheme, hosts, f"/{name}", urlencode(options), ""))
 
     def start(self) -> None:
         """Start it and wait until it answers. Raises :class:`LedgerError` naming the package that is missing."""
@@ -91,10 +111,8 @@ class MongodbServer:
             raise LedgerError(f"a MongoDB server for tests needs {lacking}")
         self._folder = self._folder or tempfile.mkdtemp(prefix="cs-")
         self.port = self.port or _free_port()
-        options = ["--port", str(self.port), "--storage-path", os.path.join(self._folder, "data")]
-        options += ["--log-level", "ERROR", "--cache-size", "256M", "--sync-on-commit"]
-        options += ["--standalone"] if self.standalone else []
-        options += ["--auth"] if self.auth else []
+        folder = os.path.join(self._folder, "data")
+        options = [str(self.port), folder, str(self.standalone), str(self.auth), str(TRANSACTION_SECONDS_MAX)]
         with open(os.path.join(self._folder, "log"), "ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, *options],
@@ -123,10 +141,6 @@ class MongodbServer:
         if self._process is not None:
             self._process.kill()
             self._ended()
-
-    def restart(self) -> None:
-        """Start it again after :meth:`stop` or :meth:`kill`, on the same port and data."""
-        self.start()
 
     def __enter__(self) -> MongodbServer:
         self.start()
