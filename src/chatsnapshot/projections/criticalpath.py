@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.lineage import Link, Start
+from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pathshapes import CriticalPath, IdleGap, PathStep, Span
 from chatsnapshot.projections.shapes import Timeline
 from chatsnapshot.projections.spans import HOLDERS, Found, Known, children_of, find_spans
@@ -40,6 +41,10 @@ class CriticalPathProjection:
     def apply(self, state: TimelineState, entry: LedgerEntry) -> TimelineState:
         """Append the entry to the timeline."""
         return _TIMELINE.apply(state, entry)
+
+    def take(self, state: TimelineState, once: Once) -> TimelineState:
+        """As :meth:`apply`."""
+        return _TIMELINE.take(state, once)
 
     def result(self, state: TimelineState) -> CriticalPath:
         """The critical path of this correlation alone."""

@@ -23,6 +23,7 @@ from chatsnapshot.projections.graphshapes import (
 )
 from chatsnapshot.projections.graphtasks import chains, shape_tasks, task_cycles
 from chatsnapshot.projections.lineage import Link, Start
+from chatsnapshot.projections.once import Once
 
 __all__ = ["GraphProjection", "GraphState"]
 
@@ -43,7 +44,7 @@ class GraphProjection:
     """Key: the correlation. One node for each entry; edges are made when the graph is read."""
 
     name = "graph"
-    version = 1
+    version = 2
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
@@ -56,10 +57,14 @@ class GraphProjection:
 
     def apply(self, state: GraphState, entry: LedgerEntry) -> GraphState:
         """Append the entry's node."""
+        return self.take(state, Once(entry))
+
+    def take(self, state: GraphState, once: Once) -> GraphState:
+        """As :meth:`apply`."""
         if not state.nodes:
-            state.correlation_id = entry.correlation_id
-            state.cause = entry.causation_id if entry.sequence == 1 else None
-        state.nodes.append(mark(entry))
+            state.correlation_id = once.correlation_id
+            state.cause = once.causation_id if once.sequence == 1 else None
+        state.nodes.append(mark(once))
         return state
 
     def result(self, state: GraphState) -> Graph:
@@ -77,7 +82,8 @@ class GraphProjection:
         named: dict[str, None] = {}
         for state in states.values():
             for node in state.nodes:
-                named.update((one, None) for one in _causes(node) if one not in inside)
+                if node.cause is not None or node.links:
+                    named.update((one, None) for one in _causes(node) if one not in inside)
         return named
 
     def compose(
@@ -100,10 +106,10 @@ class _Making:
 
     def __init__(self, states: Mapping[str, GraphState], outside: Places) -> None:
         self.outside = outside
-        placed = [(node, key) for key, state in states.items() for node in state.nodes]
-        placed.sort(key=lambda pair: pair[0].position)
-        self.nodes = [node for node, _ in placed]
-        self.correlations = {node.position: key for node, key in placed}
+        self.nodes = [node for state in states.values() for node in state.nodes]
+        if len(states) > 1:
+            self.nodes.sort(key=lambda node: node.position)
+        self.correlations = {node.position: key for key, state in states.items() for node in state.nodes}
         self.by_id = {node.event_id: node for node in self.nodes}
         self.by_position = {node.position: node for node in self.nodes}
         self.edges: dict[tuple[int, int], GraphEdge] = {}
@@ -112,7 +118,8 @@ class _Making:
         self.tasks: list[GraphTask] = []
         self.task_cycles: list[tuple[str, ...]] = []
         for node in self.nodes:
-            self._recorded(node)
+            if node.cause is not None or node.links:
+                self._recorded(node)
         for key, state in states.items():
             found = chains(state.nodes)
             self.tasks += shape_tasks(key, found)
@@ -182,6 +189,8 @@ class _Making:
         )
 
     def _cycles(self, edges: Iterable[GraphEdge]) -> tuple[tuple[int, ...], ...]:
+        if all(edge.source < edge.target for edge in edges):
+            return ()
         numbers = {node.position: number for number, node in enumerate(self.nodes)}
         leads: list[list[int]] = [[] for _ in self.nodes]
         for edge in edges:

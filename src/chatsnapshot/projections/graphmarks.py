@@ -10,18 +10,10 @@ import msgspec
 from chatsnapshot.clock import uuid_bytes, uuid_text
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import InvalidEvent
-from chatsnapshot.events.fields import ident, payload_of, whole
-from chatsnapshot.events.messages import read_messages
-from chatsnapshot.events.normaliser import (
-    call_id_of,
-    read_answer,
-    read_question,
-    read_result,
-    read_service,
-    read_task,
-)
-from chatsnapshot.projections.lines import line, who
-from chatsnapshot.projections.times import happened
+from chatsnapshot.events.fields import ident, whole
+from chatsnapshot.events.normaliser import Task, call_id_of
+from chatsnapshot.events.readers import READERS
+from chatsnapshot.projections.once import Once
 
 __all__ = ["ENDED", "STARTED", "Mark", "NodeState", "TaskMark", "mark"]
 
@@ -46,7 +38,7 @@ class Mark(msgspec.Struct, array_like=True, gc=False):
     id: str
 
 
-class TaskMark(msgspec.Struct, gc=False):
+class TaskMark(msgspec.Struct, array_like=True, gc=False):
     """What an event says about its task; ``stage`` orders the events of one attempt."""
 
     key: str
@@ -59,7 +51,7 @@ class TaskMark(msgspec.Struct, gc=False):
     error: str | None
 
 
-class NodeState(msgspec.Struct, gc=False):
+class NodeState(msgspec.Struct, array_like=True, gc=False):
     """One event as the graph keeps it."""
 
     position: int
@@ -77,27 +69,29 @@ class NodeState(msgspec.Struct, gc=False):
     forked_from: tuple[str, int] | None = None
 
 
-def mark(entry: LedgerEntry) -> NodeState:
+def mark(once: Once) -> NodeState:
     """The node of an entry."""
-    payload = payload_of(entry)
+    event_type = once.event_type
     node = NodeState(
-        position=entry.position,
-        sequence=entry.sequence,
-        event_id=entry.event_id,
-        event_type=entry.event_type,
-        at=happened(entry),
-        what=line(entry, payload),
-        who=who(entry, payload),
-        erased=entry.erased,
-        cause=entry.causation_id,
-        links=_links(entry),
+        position=once.position,
+        sequence=once.sequence,
+        event_id=once.event_id,
+        event_type=event_type,
+        at=once.at,
+        what=once.what,
+        who=once.who,
+        erased=once.erased,
+        cause=once.causation_id,
     )
-    if entry.event_type == "execution.run_started":
-        node.forked_from = _forked_from(payload)
-    elif entry.event_type.startswith(_TASK):
-        node.task = _task(entry.event_type.removeprefix(_TASK), payload)
+    if once.entry.attributes_json is not None:
+        node.links = _links(once.entry)
+    if event_type == "execution.run_started":
+        node.forked_from = _forked_from(once.payload)
+    elif event_type.startswith(_TASK):
+        if event_type in READERS:
+            node.task = _task(event_type.removeprefix(_TASK), once.facts)
     else:
-        node.marks = _marks(entry.event_type, entry.event_id, payload)
+        node.marks = _marks(once)
     return node
 
 
@@ -119,9 +113,12 @@ def _links(entry: LedgerEntry) -> list[str]:
     return list(found)
 
 
-def _marks(event_type: str, event_id: str, payload: Mapping[str, Any]) -> list[Mark]:
+def _marks(once: Once) -> list[Mark]:
+    event_type, payload = once.event_type, once.payload
     if event_type == "execution.message":
-        said = read_messages(payload)
+        said = once.facts
+        if len(said) == 1 and not said[0].calls and not said[0].results:
+            return []
         asked = [Mark("call_id", 0, call.call_id) for one in said for call in one.calls if call.call_id]
         told = [
             Mark("call_id", 3, result.call_id) for one in said for result in one.results if result.call_id
@@ -131,25 +128,24 @@ def _marks(event_type: str, event_id: str, payload: Mapping[str, Any]) -> list[M
     if event_type == "execution.tool_call":
         names = call_id_of(payload)
     elif event_type == "execution.tool_result":
-        part, names = 2, read_result(payload).call_id
+        part, names = 2, once.facts.call_id
     elif event_type == "execution.human_input_requested":
-        via, part, names = "question_id", 0, read_question(payload).question_id
+        via, part, names = "question_id", 0, once.facts.question_id
     elif event_type == "execution.human_input_received":
-        via, names = "question_id", read_answer(payload).answers
+        via, names = "question_id", once.facts.answers
     elif event_type == "integration.call":
-        via, part, names = "request_id", 0, read_service(payload).call_id
+        via, part, names = "request_id", 0, once.facts.call_id
     elif event_type == "integration.response":
-        via, names = "request_id", read_service(payload).call_id
+        via, names = "request_id", once.facts.call_id
     else:
         return []
     ids = [] if names is None else [names]
     if event_type in ("execution.tool_call", "execution.human_input_requested", "integration.call"):
-        ids.append(event_id)  # an answer may name the event itself
+        ids.append(once.event_id)  # an answer may name the event itself
     return [Mark(via, part, one) for one in dict.fromkeys(ids)]
 
 
-def _task(status: str, payload: Mapping[str, Any]) -> TaskMark | None:
-    task = read_task(payload)
+def _task(status: str, task: Task) -> TaskMark | None:
     key = task.task_id or task.name
     if key is None or status not in _STAGES:
         return None

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from chatsnapshot.envelope import LedgerEntry
-from chatsnapshot.events import facts
 from chatsnapshot.events.catalogue import RUN_ENDS, WORKFLOW_ENDS
 from chatsnapshot.events.fields import placeholder, text_of
-from chatsnapshot.events.messages import looks_like_message, read_messages
+from chatsnapshot.events.messages import Call, Result, Said, looks_like_message, read_messages
 from chatsnapshot.events.normaliser import (
+    Answer,
+    Asked,
+    Evaluation,
+    Given,
+    ModelCall,
+    RunFacts,
+    Service,
+    Task,
     actor_of,
-    read_answer,
-    read_call,
-    read_evaluation,
-    read_handoff,
-    read_model_call,
-    read_problem,
-    read_question,
-    read_result,
-    read_run,
-    read_service,
-    read_task,
 )
+from chatsnapshot.events.readers import READERS
 from chatsnapshot.projections.words import evaluation_text
 
 __all__ = ["LINE_CHARS_MAX", "call_text", "line", "short", "who"]
@@ -31,6 +28,8 @@ __all__ = ["LINE_CHARS_MAX", "call_text", "line", "short", "who"]
 LINE_CHARS_MAX = 200
 
 Payload = Mapping[str, Any]
+Line = Callable[[Any, Payload], str]
+"""The line of what the reader of a type found, and of the payload where that is nothing."""
 
 
 class Told(Protocol):
@@ -50,17 +49,20 @@ def short(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
     return flat
 
 
-def line(entry: LedgerEntry, payload: Payload) -> str:
-    """What an entry says, in at most 200 characters; the type and the payload where nothing better is known."""
+def line(entry: LedgerEntry, payload: Payload, facts: Any = None) -> str:
+    """What an entry says, in at most 200 characters; the type and the payload where nothing better is known.
+
+    ``facts``: what the reader of its type makes of the payload, where that was read already.
+    """
     event_type = entry.event_type
     there = placeholder(payload)
     if there is not None:
         return short(f"{_title(event_type)} {there}")
     made = _LINES.get(event_type)
     if made is not None:
-        return short(made(payload))
+        return short(made(READERS[event_type](payload) if facts is None else facts, payload))
     if looks_like_message(payload):
-        return short(_message(payload))
+        return short(_message(read_messages(payload), payload))
     return short(_joined(_title(event_type), text_of(payload) if payload else ""))
 
 
@@ -92,9 +94,9 @@ def _joined(head: str, *more: str | None) -> str:
     return ": ".join(filter(None, (head, *more)))
 
 
-def _message(payload: Payload) -> str:
+def _message(messages: Sequence[Said], payload: Payload) -> str:
     said = []
-    for message in read_messages(payload):
+    for message in messages:
         pieces = [message.text, *(part.text for part in message.media)]
         if message.calls:
             calls = ", ".join(call_text(call.name, call.arguments) for call in message.calls)
@@ -106,31 +108,27 @@ def _message(payload: Payload) -> str:
     return " | ".join(said)
 
 
-def _call(payload: Payload) -> str:
-    call = read_call(payload)
+def _call(call: Call, payload: Payload) -> str:
     return f"calls {call_text(call.name, call.arguments)}"
 
 
-def _result(payload: Payload) -> str:
-    result = read_result(payload)
+def _result(result: Result, payload: Payload) -> str:
     name = result.name or "tool"
     if result.error is not None:
         return f"{name} failed: {result.error}"
     return _joined(f"{name} answered", text_of(result.result))
 
 
-def _run(word: str, id_key: str, status: str) -> Callable[[Payload], str]:
-    def text(payload: Payload) -> str:
-        run = read_run(payload, id_key)
+def _run(word: str, status: str) -> Line:
+    def text(run: RunFacts, payload: Payload) -> str:
         head = f"{word} {run.name or run.run_id or ''}".rstrip() + f" {status}"
         return _joined(head, run.error, run.reason)
 
     return text
 
 
-def _task(status: str) -> Callable[[Payload], str]:
-    def text(payload: Payload) -> str:
-        task = read_task(payload)
+def _task(status: str) -> Line:
+    def text(task: Task, payload: Payload) -> str:
         head = f"task {task.name or task.task_id or ''}".rstrip() + f" {status}"
         if task.attempt is not None and task.attempt > 1:
             head += f" (attempt {task.attempt})"
@@ -139,25 +137,21 @@ def _task(status: str) -> Callable[[Payload], str]:
     return text
 
 
-def _question(payload: Payload) -> str:
-    asked = read_question(payload)
+def _question(asked: Asked, payload: Payload) -> str:
     return _joined(
         {"question": "asks", "approval": "asks for approval"}.get(asked.kind, asked.kind), asked.text
     )
 
 
-def _answer(payload: Payload) -> str:
-    answer = read_answer(payload)
+def _answer(answer: Answer, payload: Payload) -> str:
     return _joined(answer.decision or "answers", text_of(answer.value))
 
 
-def _handoff(payload: Payload) -> str:
-    given = read_handoff(payload)
+def _handoff(given: Given, payload: Payload) -> str:
     return _joined(f"{given.source or 'someone'} hands over to {given.target or 'someone'}", given.text)
 
 
-def _model(payload: Payload) -> str:
-    call = read_model_call(payload)
+def _model(call: ModelCall, payload: Payload) -> str:
     head = f"model {call.model or 'unknown'}"
     if call.error is not None:
         return f"{head} failed: {call.error}"
@@ -169,40 +163,41 @@ def _model(payload: Payload) -> str:
     return _joined(head, ", ".join(tokens))
 
 
-def _evaluation(payload: Payload) -> str:
-    read = read_evaluation(payload)
+def _evaluation(read: Evaluation, payload: Payload) -> str:
     return _joined(f"evaluation {evaluation_text(read)}".rstrip(), read.comment)
 
 
-def _service(head: str) -> Callable[[Payload], str]:
-    def text(payload: Payload) -> str:
-        service = read_service(payload)
+def _service(head: str) -> Line:
+    def text(service: Service, payload: Payload) -> str:
         said = f"{head} {service.name}" if service.name else head
         return _joined(said, service.error or (f"status {service.status}" if service.status else None))
 
     return text
 
 
-def _problem(head: str) -> Callable[[Payload], str]:
-    return lambda payload: _joined(head, read_problem(payload))
-
-
-def _told(head: str, read: Callable[[Payload], Told]) -> Callable[[Payload], str]:
-    """What the reader makes of it, else the whole payload."""
-
-    def text(payload: Payload) -> str:
-        return _joined(head, read(payload).text or (text_of(payload) if payload else ""))
+def _problem(head: str) -> Line:
+    def text(problem: str, payload: Payload) -> str:
+        return _joined(head, problem)
 
     return text
 
 
-_LINES: dict[str, Callable[[Payload], str]] = {
-    "execution.run_started": _run("run", "run_id", "started"),
-    "execution.run_resumed": _run("run", "run_id", "resumed"),
-    "system.workflow_started": _run("workflow", "workflow_id", "started"),
-    "system.workflow_resumed": _run("workflow", "workflow_id", "resumed"),
-    **{event_type: _run("run", "run_id", status) for event_type, status in RUN_ENDS.items()},
-    **{event_type: _run("workflow", "workflow_id", status) for event_type, status in WORKFLOW_ENDS.items()},
+def _told(head: str) -> Line:
+    """What the reader makes of it, else the whole payload."""
+
+    def text(told: Told, payload: Payload) -> str:
+        return _joined(head, told.text or (text_of(payload) if payload else ""))
+
+    return text
+
+
+_LINES: dict[str, Line] = {
+    "execution.run_started": _run("run", "started"),
+    "execution.run_resumed": _run("run", "resumed"),
+    "system.workflow_started": _run("workflow", "started"),
+    "system.workflow_resumed": _run("workflow", "resumed"),
+    **{event_type: _run("run", status) for event_type, status in RUN_ENDS.items()},
+    **{event_type: _run("workflow", status) for event_type, status in WORKFLOW_ENDS.items()},
     **{
         f"system.task_{status}": _task(status)
         for status in ("scheduled", "started", "completed", "failed", "cancelled", "retried")
@@ -213,25 +208,25 @@ _LINES: dict[str, Callable[[Payload], str]] = {
     "execution.human_input_requested": _question,
     "execution.human_input_received": _answer,
     "execution.handoff": _handoff,
-    "execution.state_change": _told("state", facts.read_change),
-    "execution.output": _told("output", facts.read_output),
-    "execution.artifact": _told("artifact", facts.read_artifact),
+    "execution.state_change": _told("state"),
+    "execution.output": _told("output"),
+    "execution.artifact": _told("artifact"),
     "execution.model_call": _model,
-    "execution.retrieval": _told("retrieval", facts.read_retrieval),
-    "execution.memory": _told("memory", facts.read_memory),
-    "execution.guardrail": _told("guardrail", facts.read_guardrail),
+    "execution.retrieval": _told("retrieval"),
+    "execution.memory": _told("memory"),
+    "execution.guardrail": _told("guardrail"),
     "execution.evaluation": _evaluation,
-    "system.state_transition": _told("state", facts.read_change),
-    "system.limit_reached": _told("limit reached", facts.read_limit),
+    "system.state_transition": _told("state"),
+    "system.limit_reached": _told("limit reached"),
     "system.error": _problem("error"),
-    "ui.input_received": _told("input", facts.read_seen),
-    "ui.output_displayed": _told("shown", facts.read_seen),
-    "ui.interaction": _told("interaction", facts.read_interaction),
-    "ledger.payload_erased": _told("payloads erased", facts.read_erasure),
-    "ledger.gap": _told("gap", facts.read_gap),
-    "ledger.rejected": _told("rejected", facts.read_rejection),
-    "ledger.clock_behind": _told("clock", facts.read_clock_behind),
-    "ledger.promoted": _told("promoted", facts.read_promotion),
+    "ui.input_received": _told("input"),
+    "ui.output_displayed": _told("shown"),
+    "ui.interaction": _told("interaction"),
+    "ledger.payload_erased": _told("payloads erased"),
+    "ledger.gap": _told("gap"),
+    "ledger.rejected": _told("rejected"),
+    "ledger.clock_behind": _told("clock"),
+    "ledger.promoted": _told("promoted"),
     "integration.call": _service("calls"),
     "integration.response": _service("answer of"),
     "integration.api_triggered": _service("triggered by"),

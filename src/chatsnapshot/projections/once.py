@@ -12,6 +12,7 @@ from chatsnapshot.envelope import LedgerEntry, Source, source_of
 from chatsnapshot.events.fields import first, name_of, payload_of
 from chatsnapshot.events.normaliser import actor_of
 from chatsnapshot.events.readers import READERS
+from chatsnapshot.projections.lines import line
 from chatsnapshot.projections.times import happened
 
 __all__ = ["Once", "Sharing"]
@@ -42,6 +43,7 @@ class Once:
         *(
             "_event_id",
             "_facts",
+            "_what",
             "_who",
             "at",
             "correlation_id",
@@ -67,6 +69,7 @@ class Once:
         self.source: Source = source_of(entry.source_json)
         self._event_id = ""
         self._facts: Any = None
+        self._what = ""
         self._who: Any = _NOBODY
 
     @property
@@ -98,6 +101,15 @@ class Once:
         if found is _NOBODY:
             found = self._who = self._actor() or self.source.name
         return found  # type: ignore[no-any-return]
+
+    @property
+    def what(self) -> str:
+        """One line that says what happened, as on the timeline."""
+        found = self._what
+        if not found:
+            known = self.event_type in READERS
+            found = self._what = line(self.entry, self.payload, self.facts if known else None)
+        return found
 
     def _actor(self) -> str | None:
         # The same as chatsnapshot.events.normaliser.actor_of, without reading a message twice.

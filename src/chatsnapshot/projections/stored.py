@@ -99,7 +99,7 @@ class Stored:
             if why is not None and why.position <= self.until:
                 raise ProjectionStopped(self.projection.name, self.projection.version, why)
         try:
-            held = self.slot.load(key)
+            held = self.slot.load(key, to_read=True)
         except msgspec.DecodeError as error:
             _log.warning("the state of %r in projection %r cannot be read: %s", key, self.slot.name, error)
             return None

@@ -98,13 +98,13 @@ class Slot:
         data = self.store.load_state(self.name, self.version, FACTS)
         return Facts() if data is None else msgspec.json.decode(data, type=Facts)
 
-    def load(self, key: str) -> Held | None:
-        """The state of a key; ``None`` when it has none."""
+    def load(self, key: str, *, to_read: bool = False) -> Held | None:
+        """The state of a key; ``None`` when it has none. ``to_read``: nothing is saved, so its digest is not needed."""
         data = self.store.load_state(self.name, self.version, KEY + key)
         if data is None:
             return None
         position, sequence, state = self._decoder.decode(data)
-        return Held(state, position, sequence, len(data), part(key, data))
+        return Held(state, position, sequence, len(data), 0 if to_read else part(key, data))
 
     def record(self, key: str) -> bytes | None:
         """The stored record of a key as it is."""

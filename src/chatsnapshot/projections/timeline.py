@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.events.catalogue import RUN_ENDS, RUN_STARTS, WORKFLOW_ENDS, WORKFLOW_STARTS
-from chatsnapshot.events.fields import failed, payload_of
-from chatsnapshot.events.normaliser import (
-    read_answer,
-    read_call,
-    read_model_call,
-    read_question,
-    read_result,
-    read_run,
-    read_service,
-    read_task,
-    tool_failed,
-)
+from chatsnapshot.events.fields import failed
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.lineage import Link, Start, depths
-from chatsnapshot.projections.lines import line, who
+from chatsnapshot.projections.lines import line
+from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pairing import Edge, Pairs
 from chatsnapshot.projections.shapes import Timeline, TimelineItem
-from chatsnapshot.projections.times import between, duration, happened
+from chatsnapshot.projections.times import between, duration
 
 __all__ = ["TimelineProjection", "TimelineState"]
 
@@ -55,10 +44,11 @@ _FAILURES = frozenset(
 
 
 class TimelineState(msgspec.Struct, gc=False):
-    """The items so far, and what is open, by kind of span."""
+    """The items so far, and what is open, by kind of span; their offsets count from ``started_at``."""
 
     correlation_id: str = ""
     cause: str | None = None
+    started_at: str | None = None
     items: list[TimelineItem] = []
     pairs: dict[str, Pairs] = {}
 
@@ -81,31 +71,36 @@ class TimelineProjection:
 
     def apply(self, state: TimelineState, entry: LedgerEntry) -> TimelineState:
         """Append the entry, and close what it ends."""
-        payload = payload_of(entry)
+        return self.take(state, Once(entry))
+
+    def take(self, state: TimelineState, once: Once) -> TimelineState:
+        """As :meth:`apply`."""
         if not state.items:
-            state.correlation_id = entry.correlation_id
-            state.cause = entry.causation_id if entry.sequence == 1 else None
-        item = _item(entry, payload)
+            state.correlation_id = once.correlation_id
+            state.cause = once.causation_id if once.sequence == 1 else None
+        if state.started_at is None:
+            state.started_at = once.at
+        item = _item(once, between(state.started_at, once.at))
         number = len(state.items)
         state.items.append(item)
         if item.span is None or item.edge == "whole":
             return state
         pairs = state.pairs.setdefault(item.span, Pairs())
-        edge = _edge(number, item, entry, payload)
-        if edge.id is None and item.span in ("run", "workflow") and entry.correlation_id in pairs.open.by_id:
-            edge.id = entry.correlation_id
+        edge = _edge(number, item, once)
+        if edge.id is None and item.span in ("run", "workflow") and once.correlation_id in pairs.open.by_id:
+            edge.id = once.correlation_id
         if item.edge == "start":
-            if entry.event_type == "execution.run_started" and not pairs.open.held:
+            if once.event_type == "execution.run_started" and not pairs.open.held:
                 _forget(state)
             match = pairs.start(edge)
             pair = (number, match[0].index) if match else None
         else:
             match = pairs.end(edge, lone=item.span != "tool" and item.span != "task")
             pair = (match[0].index, number) if match else None
-            if match and item.span in _NAMED_AT_START and edge.name is None and not entry.erased:
+            if match and item.span in _NAMED_AT_START and edge.name is None and not once.erased:
                 # An end rarely says its name again; a bare id says little to people.
-                named = {**payload, "name": match[0].name}
-                state.items[number] = msgspec.structs.replace(item, what=line(entry, named))
+                named = {**once.payload, "name": match[0].name}
+                state.items[number] = msgspec.structs.replace(item, what=line(once.entry, named))
         if pair:
             _join(state, *pair)
         return state
@@ -124,6 +119,8 @@ class TimelineProjection:
         self, states: Mapping[str, TimelineState], links: Mapping[str, Link], correlation_id: str
     ) -> Timeline:
         """One timeline of a correlation and its children, in position order."""
+        if len(states) == 1:
+            return _alone(states[correlation_id], correlation_id)
         depth = depths(links)
         items = sorted(
             ((depth[key], item) for key, state in states.items() for item in state.items),
@@ -154,32 +151,46 @@ def _forget(state: TimelineState) -> None:
             state.pairs[span].forget_waiting()
 
 
-def _item(entry: LedgerEntry, payload: Mapping[str, Any]) -> TimelineItem:
-    event_type = entry.event_type
+def _alone(state: TimelineState, correlation_id: str) -> Timeline:
+    """The timeline of one correlation: its items as they are kept, with the places of their causes."""
+    items = state.items
+    if any(item.cause is not None for item in items):
+        places = {item.event_id: item.position for item in items}
+        items = [
+            item
+            if item.cause is None or item.cause not in places
+            else msgspec.structs.replace(item, cause_position=places[item.cause])
+            for item in items
+        ]
+    return Timeline(correlation_id, items[-1].position if items else 0, state.started_at, tuple(items))
+
+
+def _item(once: Once, offset: int | None) -> TimelineItem:
+    event_type = once.event_type
     span, edge, took = _STARTS.get(event_type), "start", None
     is_open, unmatched = span is not None, False
     if span is None:
         span, edge = _ENDS.get(event_type), "end"
         unmatched = span is not None
-    has_failed = event_type in _FAILURES or (edge == "end" and span is not None and failed(payload))
+    has_failed = event_type in _FAILURES or (edge == "end" and span is not None and failed(once.payload))
     if event_type == "execution.tool_result":
-        has_failed = tool_failed(payload)
+        has_failed = once.facts.error is not None
     elif event_type == "execution.model_call":
-        call = read_model_call(payload)
+        call = once.facts
         span, edge, took = "model", "whole", call.duration_ns
         has_failed = call.error is not None
     return TimelineItem(
-        position=entry.position,
-        sequence=entry.sequence,
-        correlation_id=entry.correlation_id,
-        event_id=entry.event_id,
+        position=once.position,
+        sequence=once.sequence,
+        correlation_id=once.correlation_id,
+        event_id=once.event_id,
         event_type=event_type,
-        at=happened(entry),
-        offset_ns=None,
-        what=line(entry, payload),
-        who=who(entry, payload),
-        origin=entry.source.origin,
-        cause=entry.causation_id,
+        at=once.at,
+        offset_ns=offset,
+        what=once.what,
+        who=once.who,
+        origin=once.source.origin,
+        cause=once.causation_id,
         cause_position=None,
         span=span,
         edge=edge if span is not None else None,
@@ -187,32 +198,24 @@ def _item(entry: LedgerEntry, payload: Mapping[str, Any]) -> TimelineItem:
         open=is_open,
         unmatched=unmatched,
         failed=has_failed,
-        erased=entry.erased,
+        erased=once.erased,
     )
 
 
-def _edge(number: int, item: TimelineItem, entry: LedgerEntry, payload: Mapping[str, Any]) -> Edge:
-    native, name, cause = None, None, entry.causation_id
-    if item.span == "tool":
-        tool = read_call(payload) if item.edge == "start" else read_result(payload)
-        native, name = tool.call_id, tool.name
+def _edge(number: int, item: TimelineItem, once: Once) -> Edge:
+    native, name = None, None
+    said = once.facts
+    if item.span == "tool" or item.span == "integration":
+        native, name = said.call_id, said.name
     elif item.span == "task":
-        task = read_task(payload)
-        native, name = task.task_id, task.name
+        native, name = said.task_id, said.name
     elif item.span == "question":
-        if item.edge == "start":
-            native = read_question(payload).question_id
-        else:
-            native = read_answer(payload).answers
-    elif item.span == "integration":
-        service = read_service(payload)
-        native, name = service.call_id, service.name
+        native = said.question_id if item.edge == "start" else said.answers
     else:
-        facts = read_run(payload, "run_id" if item.span == "run" else "workflow_id")
-        native, name = facts.run_id, facts.name
+        native, name = said.run_id, said.name
         if native is None and item.edge == "start":
-            native = entry.correlation_id
-    return Edge(number, native, name, entry.event_id, cause)
+            native = once.correlation_id
+    return Edge(number, native, name, once.event_id, once.causation_id)
 
 
 def _join(state: TimelineState, start: int, end: int) -> None:

@@ -48,8 +48,8 @@ def shape_transcript(
             transcript=transcript,
         )
         after.setdefault(_place(state, position), []).append(child)
-    items: list[Item] = list(after.get(-1, ()))
-    for number, item in enumerate(state.items):
+    items: list[Item] = list(after.get(-1, ())) if after else state.items
+    for number, item in enumerate(state.items if after else ()):
         items.append(item)
         items.extend(after.get(number, ()))
     return Transcript(
