@@ -6,7 +6,7 @@ from typing import Any
 
 from chatsnapshot.errors import LedgerError, NotFound, ReadOnly, StoreFull, StoreUnavailable
 
-__all__ = ["ApiError", "Denied", "Unanswered", "Unsent", "mapped"]
+__all__ = ["ApiError", "Away", "Denied", "Unanswered", "Unsent", "mapped"]
 
 STALE = frozenset({10071, 10164})
 _FULL = frozenset({10002, 10023, 10047})
@@ -16,6 +16,10 @@ _NO_JETSTREAM = frozenset({10039, 10076})
 
 class Unsent(Exception):
     """Nobody got the request: nothing happened."""
+
+
+class Away(Unsent):
+    """No server takes connections, and that for longer than a fail-over needs: waiting is over."""
 
 
 class Unanswered(Exception):

@@ -5,23 +5,30 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from chatsnapshot.errors import MissingExtra, StoreUnavailable
 from chatsnapshot.stores.nats.address import Address
-from chatsnapshot.stores.nats.answers import ApiError, Denied, Unanswered, Unsent
+from chatsnapshot.stores.nats.answers import ApiError, Away, Denied, Unanswered, Unsent
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
 
-__all__ = ["Connection", "Got"]
+__all__ = ["LOOK_SECONDS", "Connection", "Got"]
 
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 5.0
+LOOK_SECONDS = 1.0
+"""How long a question after the head waits: it is asked again, and while there is no leader nobody answers."""
+_COMMIT_SECONDS = 2.0
+_COMMIT_BYTES_A_SECOND = 4_000_000
+_REFUSED_SECONDS = 1.5
+_LOOK_SECONDS = 0.02
 _DENIED = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]+)\"", re.IGNORECASE)
 _REFUSED = ("authorization", "authentication", "user authentication", "nkey", "jwt")
 
@@ -55,6 +62,8 @@ class Connection:
         self._waiting: dict[str, _Wait] = {}
         self._inbox = ""
         self._trouble: list[str] = []
+        self._refused = 0
+        self._closing = False
         self._up = asyncio.Event()
         self._denied_inbox = ""
 
@@ -121,6 +130,7 @@ class Connection:
 
     async def close(self) -> None:
         """Close the connection."""
+        self._closing = True
         client, self._client = self._client, None
         if client is not None:
             try:
@@ -130,18 +140,20 @@ class Connection:
         self._fail_all(Unanswered("the connection was closed"))
 
     async def ready(self, within: float) -> None:
-        """Wait for the connection to be up; raises :class:`Unsent`."""
-        if self._up.is_set():
-            return
-        try:
-            await asyncio.wait_for(self._up.wait(), max(within, 0))
-        except asyncio.TimeoutError:
-            said = _plain(self._trouble[-1]) if self._trouble else "disconnected"
-            raise Unsent(said) from None
+        """Wait for the connection to be up, and not for long while every server refuses it; raises :class:`Away`."""
+        begun = time.monotonic()
+        while not self._up.is_set():
+            now = time.monotonic()
+            refused = self._refused >= 2 * len(self.address.servers)
+            if self._closing or now - begun > within or (refused and now - begun > _REFUSED_SECONDS):
+                raise Away(_plain(self._trouble[-1]) if self._trouble else "disconnected")
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _error(self, error: Exception) -> None:
         text = str(error) or type(error).__name__
         found = _DENIED.search(text)
+        if isinstance(error, ConnectionRefusedError):
+            self._refused += 1
         if found is None:
             self._trouble = [*self._trouble[-20:], text]
             return
@@ -161,6 +173,7 @@ class Connection:
 
     async def _reconnected(self) -> None:
         self._trouble.clear()
+        self._refused = 0
         self._up.set()
 
     def _fail_all(self, error: Exception) -> None:
@@ -224,10 +237,10 @@ class Connection:
         try:
             await self._client.publish(subject, data, reply=f"{self._inbox}.{key}", headers=headers)
             message = await wait.future
-        except (Unanswered, Denied, asyncio.CancelledError):
+        except (Unanswered, Denied):
             raise
-        except Exception as error:
-            raise Unanswered(_plain(str(error) or type(error).__name__)) from None
+        except (Exception, asyncio.CancelledError) as error:
+            raise self._broken(error) from None
         finally:
             timer.cancel()
             self._waiting.pop(key, None)
@@ -235,10 +248,16 @@ class Connection:
             raise Unsent("nobody serves this subject: there is no JetStream, or no leader at the moment")
         return message
 
-    async def api(self, call: str, body: object = None) -> dict[str, Any]:
+    def _broken(self, error: BaseException) -> BaseException:
+        """What it means that sending failed; the client also cancels what waits for its own buffers."""
+        if isinstance(error, asyncio.CancelledError) and self._closing:
+            return error
+        return Unanswered(_plain(str(error) or "the connection was lost"))
+
+    async def api(self, call: str, body: object = None, timeout: float = REQUEST_SECONDS) -> dict[str, Any]:
         """A call of the JetStream API; raises :class:`ApiError` and what :meth:`ask` raises."""
         data = b"" if body is None else msgspec.json.encode(body)
-        message = await self.ask(f"{self.address.api}.{call}", data)
+        message = await self.ask(f"{self.address.api}.{call}", data, timeout=timeout)
         answer: dict[str, Any] = msgspec.json.decode(message.data)
         error = answer.get("error")
         if error:
@@ -272,9 +291,10 @@ class Connection:
         ``condition`` is a header of the first. Raises :class:`ApiError` when the server refuses.
         """
         headers = dict([condition]) if condition else {}
+        timeout = _COMMIT_SECONDS + sum(len(data) for _, data in messages) / _COMMIT_BYTES_A_SECOND
         if len(messages) == 1:
             subject, data = messages[0]
-            answer = await self.ask(subject, data, headers or None)
+            answer = await self.ask(subject, data, headers or None, timeout=timeout)
         else:
             batch = self.client._nuid.next().decode()
             last = len(messages)
@@ -287,15 +307,15 @@ class Connection:
                     headers["Nats-Batch-Sequence"] = str(number)
                     await client.publish(subject, data, headers=headers)
                     headers = {}
-            except Exception as error:
-                raise Unanswered(_plain(str(error) or type(error).__name__)) from None
+            except (Exception, asyncio.CancelledError) as error:
+                raise self._broken(error) from None
             subject, data = messages[-1]
             commit = {
                 "Nats-Batch-Id": batch,
                 "Nats-Batch-Sequence": str(last),
                 "Nats-Batch-Commit": "1",
             }
-            answer = await self.ask(subject, data, commit)
+            answer = await self.ask(subject, data, commit, timeout=timeout)
         found: dict[str, Any] = msgspec.json.decode(answer.data)
         if found.get("error"):
             raise ApiError.of(found["error"])
@@ -340,6 +360,3 @@ class Connection:
 def _plain(text: str) -> str:
     """What a driver said, without addresses with credentials and in one line."""
     return re.sub(r"//[^/@\s]*@", "//", " ".join(text.split()))[:200].removeprefix("nats: ")
-
-
-Work = Callable[[], Awaitable[Any]]

@@ -14,7 +14,7 @@ from chatsnapshot.errors import Corrupt
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores.base import Draft, Group, Outcome, Row
 from chatsnapshot.stores.nats.address import Address
-from chatsnapshot.stores.nats.answers import Unanswered, Unsent
+from chatsnapshot.stores.nats.answers import Away, Unanswered, Unsent
 from chatsnapshot.stores.nats.blobs import BlobRecord, Blobs
 from chatsnapshot.stores.nats.connection import Connection
 from chatsnapshot.stores.nats.follow import Follower
@@ -122,8 +122,8 @@ class Engine:
             try:
                 await self.connection.ready(deadline - time.monotonic())
                 return await work()
-            except (Unsent, Unanswered):
-                if time.monotonic() > deadline:
+            except (Unsent, Unanswered) as error:
+                if isinstance(error, Away) or time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(_PAUSE_SECONDS)
             except (apsw.Error, OSError) as error:
@@ -155,8 +155,9 @@ class Engine:
 
     async def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups; see the contract."""
+        deadline = time.monotonic() + self.address.timeout
         async with self._lock:
-            return await self._mended(lambda: self.writing.store(groups))
+            return await self._mended(lambda: self.writing.store(groups, deadline))
 
     async def _mended(self, work: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -167,14 +168,16 @@ class Engine:
 
     async def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
         """Take whole entries at head + 1 and on."""
+        deadline = time.monotonic() + self.address.timeout
         async with self._lock:
-            await self._mended(lambda: self.writing.import_rows(rows, blobs))
+            await self._mended(lambda: self.writing.import_rows(rows, blobs, deadline))
             await self.patiently(self._finish_erasing)
 
     async def erase(self, record: Draft) -> Row:
         """Store the record, then remove the keys of what it names, until it is done."""
+        deadline = time.monotonic() + self.address.timeout
         async with self._lock:
-            outcome = (await self._mended(lambda: self.writing.store([Group([record])])))[0]
+            outcome = (await self._mended(lambda: self.writing.store([Group([record])], deadline)))[0]
             if not isinstance(outcome, list):
                 raise outcome
             await self.patiently(self._finish_erasing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
@@ -14,7 +14,7 @@ from chatsnapshot.integrity import Tree
 from chatsnapshot.jsonvalue import blob_digests
 from chatsnapshot.stores.base import Head, Row
 from chatsnapshot.stores.nats.address import Address
-from chatsnapshot.stores.nats.connection import Connection, Got
+from chatsnapshot.stores.nats.connection import LOOK_SECONDS, Connection, Got
 from chatsnapshot.stores.nats.index import Index, use_blobs
 from chatsnapshot.stores.nats.messages import Read, read_message, root_text
 from chatsnapshot.stores.nats.opening import Opener
@@ -65,7 +65,9 @@ class Follower:
         async with self._lock:
             deadline = time.monotonic() + _LOST_SECONDS
             while True:
-                self.info = await self._connection.api(f"STREAM.INFO.{self._address.stream}")
+                self.info = await self._connection.api(
+                    f"STREAM.INFO.{self._address.stream}", timeout=LOOK_SECONDS
+                )
                 last = int(self.info["state"]["last_seq"])
                 with self.index.looking() as db:
                     size = self.head(db).size
@@ -194,6 +196,3 @@ def _whole(read: Sequence[Read]) -> int:
         if facts.last == facts.position:
             return number
     return 0
-
-
-Wake = Callable[[], None]

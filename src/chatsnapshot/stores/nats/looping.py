@@ -120,8 +120,6 @@ class LoopThread:
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
-            for task in list(self._tasks):
-                task.cancel()
             loop.run_until_complete(self._finish())
             left = asyncio.all_tasks(loop)
             for task in left:

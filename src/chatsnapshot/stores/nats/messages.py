@@ -7,14 +7,14 @@ from base64 import b64encode
 from binascii import Error as NotBase64
 from binascii import a2b_base64
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.errors import Corrupt, FormatTooNew
 from chatsnapshot.stores.base import Row
-from chatsnapshot.stores.nats.sealing import KeyPlace, parts_of
+from chatsnapshot.stores.nats.sealing import KeyPlace
 
 __all__ = ["Facts", "Read", "read_message", "subject_token", "write_message"]
 
@@ -148,8 +148,3 @@ def _id(text: str) -> bytes:
     if len(key) != 16 or uuid_text(key) != text:
         raise ValueError(f"{text!r} is no id")
     return key
-
-
-def describe(facts: Facts, kept: bytes | None) -> dict[str, Any]:
-    """The facts as a mapping, for messages of errors and tests."""
-    return {**msgspec.to_builtins(facts), "parts": parts_of(kept or b"")}

@@ -21,7 +21,7 @@ from chatsnapshot.stores.base import Group, Outcome, Row
 from chatsnapshot.stores.clockwatch import ClockWatch
 from chatsnapshot.stores.imports import check_rows, named_positions, row_header
 from chatsnapshot.stores.nats.address import Address
-from chatsnapshot.stores.nats.answers import ApiError, Denied, Unanswered, Unsent, mapped
+from chatsnapshot.stores.nats.answers import ApiError, Away, Denied, Unanswered, Unsent, mapped
 from chatsnapshot.stores.nats.blobs import Blobs
 from chatsnapshot.stores.nats.connection import Connection
 from chatsnapshot.stores.nats.follow import Follower
@@ -67,9 +67,9 @@ class Writing:
         self._watch = ClockWatch(clock, entropy)
         self._inline_bytes = inline_bytes
 
-    async def store(self, groups: Sequence[Group]) -> list[Outcome]:
-        """Commit groups together; see ``Store.append``."""
-        attempt = _Attempt(self._address.timeout)
+    async def store(self, groups: Sequence[Group], deadline: float) -> list[Outcome]:
+        """Commit groups together, trying until ``deadline`` (of ``time.monotonic``); see ``Store.append``."""
+        attempt = _Attempt(deadline)
         note: Group | None = None
         noting = True
         while True:
@@ -103,9 +103,9 @@ class Writing:
                     for draft in group.drafts:
                         draft.fresh = False  # from now on its id may be known
 
-    async def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
+    async def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes], deadline: float) -> None:
         """Take whole entries as they are, in commits of at most 1,000."""
-        attempt = _Attempt(self._address.timeout)
+        attempt = _Attempt(deadline)
         attempt.look = True
         first, done = rows[0][0], 0
         while done < len(rows):
@@ -137,7 +137,7 @@ class Writing:
             named = [Blob(digest, data, "") for digest, data in blobs.items()] if not done else []
             if await self._offer(made, [row_header(row) for row in part], named, attempt):
                 done += len(part)
-                attempt = _Attempt(self._address.timeout)
+                attempt = _Attempt(time.monotonic() + self._address.timeout)
 
     # --- one attempt ---
 
@@ -228,7 +228,7 @@ class Writing:
     async def _wait(self, attempt: _Attempt, error: Exception, pause: bool = True) -> None:
         """Before the next attempt; raises when the time is over."""
         attempt.look, attempt.fresh = True, False
-        if attempt.left <= 0:
+        if attempt.left <= 0 or isinstance(error, Away):
             raise self._verdict(attempt, error) from None
         if pause:
             # Not all at the same moment: of several writers one would win again and again.
@@ -322,8 +322,8 @@ class Writing:
 class _Attempt:
     """How far one call has come."""
 
-    def __init__(self, timeout: float) -> None:
-        self._deadline = time.monotonic() + timeout
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
         self.look = False
         """Read on before deciding."""
         self.fresh = False
