@@ -171,7 +171,8 @@ def test_power_lost_after_failed_writes_and_syncs_loses_nothing_acknowledged(
 
         waiting: list[Any] = []
         number = 0
-        while number < 120:
+        while number < 120 or not errors.get("uncertain") or sum(errors.values()) < 6:
+            assert number < 1_000, "a harness that fails no call proves nothing"
             number += 1
             if seeded.random() < 0.35:
                 kind, code = seeded.choice(
@@ -213,7 +214,6 @@ def test_power_lost_after_failed_writes_and_syncs_loses_nothing_acknowledged(
         known()
         assert ledger.verify().ok
         assert not never & {entry.event_id for entry in ledger.read()}
-    assert errors["uncertain"] and sum(errors.values()) > 5, errors
     after = aftermath(limits)
     for state in crash_states(journal.steps, seeded, torn=2, sample=250, lost_sync=lost_sync):
         found = after.find(state)

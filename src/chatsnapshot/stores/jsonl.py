@@ -10,13 +10,7 @@ from typing import TypeVar
 import apsw
 
 from chatsnapshot.clock import Clock, Entropy
-from chatsnapshot.errors import (
-    LedgerClosed,
-    NotFound,
-    ReadOnly,
-    StoreFull,
-    StoreUnavailable,
-)
+from chatsnapshot.errors import LedgerClosed, NotFound, ReadOnly, StoreFull, StoreUnavailable
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores import jsonl_states
 from chatsnapshot.stores.base import (
@@ -36,7 +30,7 @@ from chatsnapshot.stores.filelock import file_lock, interruptible
 from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.imports import check_rows, named_positions
 from chatsnapshot.stores.jsonl_blobs import BlobFolder
-from chatsnapshot.stores.jsonl_errors import index_error
+from chatsnapshot.stores.jsonl_errors import erasing_error, index_error
 from chatsnapshot.stores.jsonl_examine import examine
 from chatsnapshot.stores.jsonl_file import FileIO, io_error
 from chatsnapshot.stores.jsonl_index import JsonlIndex, transaction
@@ -196,10 +190,17 @@ class JsonlStore:
                 raise outcome
             if made.rows:
                 self._commit(made, {}, positions)
-            self._writer.finish_erasing(self._writer.sound())
+            self._finish_erasing()
             # States of projections may have held them: the log of the index must not.
             index.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return outcome[0]
+
+    def _finish_erasing(self) -> None:
+        """Raises :class:`StoreUnavailable` when the record is stored and the payloads are not all gone."""
+        try:
+            self._writer.finish_erasing(self._writer.sound())
+        except OSError as error:
+            raise erasing_error(error, self.path) from error
 
     @interruptible
     def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
@@ -224,7 +225,7 @@ class JsonlStore:
             made = Plan(list(rows), tiles, tree, rows[-1][2], [], [])
             erasing = {row[0]: named for row in rows if (named := named_positions(row))}
             self._writer.commit(made, blobs, erasing, foreign=True)
-            self._writer.finish_erasing(self._writer.sound())
+            self._finish_erasing()
 
     @interruptible
     def save_states(

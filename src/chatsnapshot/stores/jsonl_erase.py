@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from chatsnapshot.stores.jsonl_blobs import BlobFolder
@@ -22,10 +22,19 @@ class _Step(NamedTuple):
     others: list[tuple[int, bytes]]
 
 
-def remove_payloads(index: JsonlIndex, segments: Segments, files: FileIO, blobs: BlobFolder, at: At) -> At:
+def remove_payloads(
+    index: JsonlIndex,
+    segments: Segments,
+    files: FileIO,
+    blobs: BlobFolder,
+    at: At,
+    doubt: Callable[[], None],
+) -> At:
     """Finish every erasure that is recorded; gives the state after it. Nothing happens when none is open.
 
-    It can be repeated: what is gone already is left alone. Blobs go with their last user. Raises ``OSError``.
+    It can be repeated, and writes what looks blank already again: whoever began may have been killed before the sync, or
+    the sync has failed, after which a second one proves nothing of bytes that were not written anew. ``doubt`` is called
+    when a sync of the last segment fails. Blobs go with their last user. Raises ``OSError``.
     """
     positions = index.erasing()
     if not positions:
@@ -36,14 +45,14 @@ def remove_payloads(index: JsonlIndex, segments: Segments, files: FileIO, blobs:
         if is_own_record(line):
             continue
         try:
-            todo = blanks(line)
+            todo = blanks(line, again=True)
         except BadLine:
             continue
         step = work.setdefault(place.segment, _Step([], []))
         for offset, data, is_salt in todo:
             (step.salts if is_salt else step.others).append((place.offset + offset, data))
     for number, step in work.items():
-        _overwrite(files, segments.path(number), step)
+        _overwrite(files, segments.path(number), step, doubt if number == at.segment else None)
     with transaction(index.db):
         blobs.remove(index.erased(positions))
         for number in work:
@@ -57,7 +66,9 @@ def remove_payloads(index: JsonlIndex, segments: Segments, files: FileIO, blobs:
     return at
 
 
-def _overwrite(files: FileIO, path: str, work: Sequence[Sequence[tuple[int, bytes]]]) -> None:
+def _overwrite(
+    files: FileIO, path: str, work: Sequence[Sequence[tuple[int, bytes]]], doubt: Callable[[], None] | None
+) -> None:
     """Each step is durable before the next begins."""
     descriptor = files.open_to_change(path)
     try:
@@ -66,7 +77,11 @@ def _overwrite(files: FileIO, path: str, work: Sequence[Sequence[tuple[int, byte
                 while data:
                     done = files.overwrite(descriptor, data, offset)
                     offset, data = offset + done, data[done:]
-            if step:
+            try:
                 files.sync(descriptor)
+            except OSError:
+                if doubt is not None:
+                    doubt()
+                raise
     finally:
         files.close(descriptor)

@@ -1,4 +1,4 @@
-"""Errors of the index beside the lines, as errors of ours."""
+"""Errors of the index beside the lines, and of payloads that do not go, as errors of ours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import apsw
 
 from chatsnapshot.errors import Corrupt, LedgerError, StoreFull, StoreUnavailable
 
-__all__ = ["index_error"]
+__all__ = ["erasing_error", "index_error"]
 
 
 def index_error(error: apsw.Error, path: str) -> LedgerError:
@@ -21,4 +21,12 @@ def index_error(error: apsw.Error, path: str) -> LedgerError:
         )
     return StoreUnavailable(
         f"the index {path}.index.db cannot be used ({type(error).__name__}: {error}); nothing was stored, try again"
+    )
+
+
+def erasing_error(error: OSError, path: str) -> StoreUnavailable:
+    """The error of ours when the record of an erasure is stored, and payloads are still on the disk."""
+    return StoreUnavailable(
+        f"the record of an erasure is stored in {path}, and not all its payloads are overwritten on the disk ({error}); "
+        "whoever writes next goes on with it before anything else"
     )

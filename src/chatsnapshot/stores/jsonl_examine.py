@@ -9,6 +9,7 @@ from chatsnapshot.errors import FormatTooNew
 from chatsnapshot.integrity import Tree
 from chatsnapshot.stores.base import Finding
 from chatsnapshot.stores.jsonl_blobs import BlobFolder
+from chatsnapshot.stores.jsonl_follow import first_of
 from chatsnapshot.stores.jsonl_index import IndexHead, JsonlIndex
 from chatsnapshot.stores.jsonl_lines import BadLine, Header, blanks, is_own_record, read_header
 from chatsnapshot.stores.jsonl_scan import Damage, TornTail, scan
@@ -141,7 +142,8 @@ def _lines(index: JsonlIndex, head: IndexHead, segments: Segments) -> Iterator[F
         known: dict[int, Place] = {}
         edge = expected - 1
         leaves: list[bytes] = []
-        for one in scan(lines, expected, last=last, deep=False):
+        following = None if last else first_of(segments, number + 1)
+        for one in scan(lines, expected, last=last, deep=False, following=following):
             if isinstance(one, TornTail):
                 yield Finding(None, f"end of {path}", "whole batches", f"byte {one.offset}: {one.reason}")
             elif isinstance(one, Damage):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from chatsnapshot.errors import LedgerError, ReadOnly, StoreFull, StoreUnavailable
@@ -40,6 +41,15 @@ class FileIO:
 
     def __init__(self, durability: str = "full") -> None:
         self.syncs = durability == "full"
+
+    @contextmanager
+    def sealing(self) -> Iterator[None]:
+        """Inside, the sync methods sync with ``durability="os"`` too: nobody looks at a sealed segment's end again."""
+        before, self.syncs = self.syncs, True
+        try:
+            yield
+        finally:
+            self.syncs = before
 
     def open_to_read(self, path: str) -> int:
         """A descriptor for :meth:`read`."""

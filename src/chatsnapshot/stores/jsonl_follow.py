@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import apsw
 
-from chatsnapshot.errors import Corrupt
+from chatsnapshot.errors import Corrupt, FormatTooNew
 from chatsnapshot.integrity import TILE_HASHES, Tree
 from chatsnapshot.stores.base import Head
 from chatsnapshot.stores.imports import named_positions
@@ -19,13 +19,14 @@ from chatsnapshot.stores.jsonl_lines import BadLine, Header, read_header, read_l
 from chatsnapshot.stores.jsonl_scan import Damage, Seen, TornTail, scan
 from chatsnapshot.stores.jsonl_segments import Segments
 
-__all__ = ["At", "caught_up", "loaded", "read_again", "read_on"]
+__all__ = ["At", "caught_up", "first_of", "loaded", "read_again", "read_on"]
 
 _NO_LEAF = bytes(32)
 """Stands in the tree for an entry whose line is damaged: nothing proves it then."""
 
 _log = logging.getLogger("chatsnapshot")
 _FLUSH_ROWS = 1_000
+_HEADER_BYTES_MAX = 4096
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 
 ReadTile = Callable[[int, int], bytes]
@@ -44,6 +45,8 @@ class At(NamedTuple):
     tree: Tree
     recorded_at: str
     tail: TornTail | None = None
+    strays: tuple[tuple[int, TornTail], ...] = ()
+    """Torn tails of sealed segments, by segment: nothing of the history is in them."""
 
     @property
     def head(self) -> Head:
@@ -121,11 +124,12 @@ class _Reading:
         self.tree = tree
         self.recorded_at = recorded_at
         self.tail: TornTail | None = None
+        self.strays: list[tuple[int, TornTail]] = []
         self.unfinished: list[tuple[int, int, int]] = []
         self.segment = 0
         self.seen: list[Seen] = []
 
-    def take(self, found: Iterator[Seen | Damage | TornTail], segment: int) -> None:
+    def take(self, found: Iterator[Seen | Damage | TornTail], segment: int, *, last: bool) -> None:
         self.segment = segment
         for one in found:
             if isinstance(one, Seen):
@@ -137,8 +141,10 @@ class _Reading:
             elif isinstance(one, Damage):
                 self.flush()
                 self.damage(one)
-            else:
+            elif last:
                 self.tail = one
+            else:
+                self.strays.append((segment, one))
         self.flush()
 
     def damage(self, damage: Damage) -> None:
@@ -192,7 +198,7 @@ def read_on(index: JsonlIndex, segments: Segments, at: At) -> At | None:
         return None
     reading = _Reading(index, at.tree.copy(), at.recorded_at)
     lines = segments.lines(at.segment, at.end, stamp.bytes)
-    reading.take(scan(lines, at.tree.size + 1, last=True, deep=True), at.segment)
+    reading.take(scan(lines, at.tree.size + 1, last=True, deep=True), at.segment, last=True)
     reading.settle_unfinished()
     end = stamp.bytes if reading.tail is None else reading.tail.offset
     return At(at.ledger_id, stamp, end, at.segment, at.first, reading.tree, reading.recorded_at, reading.tail)
@@ -251,7 +257,9 @@ def read_again(index: JsonlIndex, segments: Segments, start: int, path: str, rea
             if (header.ledger_id, header.segment, header.first, header.root) != wanted:
                 reason = f"the header of segment {number} does not follow from the segments before it"
                 index.add_damage(number, Damage(first, first - 1, 0, 0, reason))
-        reading.take(scan(lines, first, last=number == count, deep=True), number)
+        last = number == count
+        following = None if last else first_of(segments, number + 1)
+        reading.take(scan(lines, first, last=last, deep=True, following=following), number, last=last)
     reading.settle_unfinished()
     if head is not None and head.ledger_id == ledger_id and head.head.size > reading.tree.size:
         _log.warning(
@@ -260,7 +268,24 @@ def read_again(index: JsonlIndex, segments: Segments, start: int, path: str, rea
             path, head.head.size, reading.tree.size,
         )  # fmt: skip
     end = stamp.bytes if reading.tail is None else reading.tail.offset
-    return At(ledger_id or _NO_ID, stamp, end, count, first, reading.tree, reading.recorded_at, reading.tail)
+    return At(
+        ledger_id or _NO_ID, stamp, end, count, first, reading.tree, reading.recorded_at, reading.tail,
+        tuple(reading.strays),
+    )  # fmt: skip
+
+
+def first_of(segments: Segments, number: int) -> int | None:
+    """The first position of a segment, as its header has it; ``None`` when that cannot be read."""
+    stamp = segments.stamp(number)
+    if stamp is None:
+        return None
+    line = next(segments.lines(number, 0, min(stamp.bytes, _HEADER_BYTES_MAX)), None)
+    if line is None or not line[2]:
+        return None
+    try:
+        return read_header(line[1], segments.path(number)).first
+    except (BadLine, FormatTooNew):
+        return None
 
 
 def _header(

@@ -16,6 +16,7 @@ from chatsnapshot.stores.filelock import file_lock
 from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.jsonl_blobs import BlobFolder
 from chatsnapshot.stores.jsonl_file import FileIO, Stamp
+from chatsnapshot.stores.jsonl_follow import first_of
 from chatsnapshot.stores.jsonl_index import JsonlIndex, connect
 from chatsnapshot.stores.jsonl_lines import BadLine, read_header
 from chatsnapshot.stores.jsonl_repair import doubt_path, has_torn_header
@@ -60,7 +61,9 @@ def look_at_lines(path: str) -> Iterator[FileFinding]:
         except (BadLine, FormatTooNew) as error:
             damaged = True
             yield FileFinding(segment, f"the header cannot be read: {error}", RESTORE)
-        for found in scan(lines, expected, last=number == len(stamps), deep=True):
+        last = number == len(stamps)
+        following = None if last else first_of(segments, number + 1)
+        for found in scan(lines, expected, last=last, deep=True, following=following):
             if isinstance(found, Seen):
                 expected = found.row[0] + 1
                 payload = found.row[9]

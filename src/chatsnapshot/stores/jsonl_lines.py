@@ -323,18 +323,22 @@ def is_own_record(line: bytes) -> bool:
     return found is not None and found["kind"].startswith(b"ledger.") and found["correlation"] == b"ledger"
 
 
-def blanks(line: bytes) -> list[tuple[int, bytes, bool]]:
+def blanks(line: bytes, *, again: bool = False) -> list[tuple[int, bytes, bool]]:
     """What must be overwritten in a line so that its payload is erased: offset in the line, bytes, is it the salt.
 
-    Empty when nothing is left to do. Raises :class:`BadLine`.
+    Empty when nothing is left to do; ``again`` gives what is blank already too. Raises :class:`BadLine`.
     """
     found = _FRONT.match(line)
     if found is None:
         raise BadLine("the line is not an entry")
-    return _blanks(line, found)
+    return _all_blanks(line, found) if again else _blanks(line, found)
 
 
 def _blanks(line: bytes, found: re.Match[bytes]) -> list[tuple[int, bytes, bool]]:
+    return [one for one in _all_blanks(line, found) if line[one[0] : one[0] + len(one[1])] != one[1]]
+
+
+def _all_blanks(line: bytes, found: re.Match[bytes]) -> list[tuple[int, bytes, bool]]:
     size = int(found["payload_bytes"])
     wanted = [(found.start("slot"), _NO_SALT, True)]
     for group in ("line_feeds", "returns"):
@@ -343,4 +347,4 @@ def _blanks(line: bytes, found: re.Match[bytes]) -> list[tuple[int, bytes, bool]
     start = found.end()
     slot = max(size, 4) if found["slot"] != _NO_SALT else _end_of_blank(line, start, size) - start
     wanted.append((start, b"null".ljust(slot), False))
-    return [one for one in wanted if line[one[0] : one[0] + len(one[1])] != one[1]]
+    return wanted

@@ -42,6 +42,7 @@ def set_aside_tail(
 ) -> str:
     """Copy everything from ``start`` to a file beside the segment, then cut it off; gives the path of that file.
 
+    The copy is durable; the cut is once the caller has synced the segment.
     ``entries`` is the size of the ledger without the tail, ``signed`` the largest size that a checkpoint was signed for:
     below it nothing is cut. Raises :class:`Corrupt` and ``OSError``.
     """
@@ -65,7 +66,6 @@ def set_aside_tail(
     target = files.open_to_change(path)
     try:
         files.truncate(target, start)
-        files.sync(target)
     finally:
         files.close(target)
     _log.warning(

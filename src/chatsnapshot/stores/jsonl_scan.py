@@ -3,6 +3,9 @@
 A commit is one batch of lines, written by one call. What a lost process or lost power leaves of it is at the end of the
 last segment: lines are missing that the count promises, the last line has no line feed, or a run of NUL stands where
 sectors never arrived. All of that is a torn tail, and never acknowledged. A complete line that does not check is damage.
+
+The same at the end of a sealed segment is damage too, unless the header of the next one says that nothing is missing:
+then it was cut off before the segment was sealed, and the cut has not reached the disk.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ __all__ = ["Damage", "Seen", "TornTail", "scan"]
 
 _NUL_RUN = b"\0" * 8
 """A shorter run inside a line is a changed byte, not a sector that is missing."""
+_TAKEN_BACK = "a write broke off, and cutting it off did not reach the disk before the segment was sealed"
 
 
 class Seen(NamedTuple):
@@ -153,9 +157,34 @@ class _Scan:
             reason = f"the last batch of {batch[1]} from position {batch[0]} is not complete"
         yield TornTail(start, reason)
 
-    def at_the_end(self) -> Iterator[Damage]:
-        """Bad lines with nothing sound after them stand for one position each."""
+    def seal(
+        self, rest: tuple[int, bytes] | None, following: int | None
+    ) -> Iterator[Seen | Damage | TornTail]:
+        """A sealed segment is over, and the next begins with position ``following``, if that is known."""
+        broken = [item for item in self.group if isinstance(item, _Bad)]
+        if self.full and not broken:
+            yield from self.close()
+        if (
+            self.expected == following
+            and (self.group or rest is not None)
+            and not self.bad
+            and all(item.nul for item in broken)
+        ):
+            yield TornTail(self.group[0].offset if self.group else rest[0] if rest else 0, _TAKEN_BACK)
+            return
+        if rest is not None:
+            reason = "the last line of a sealed segment is cut off"
+            self.group.append(_Bad(rest[0], len(rest[1]), reason, False))
+            self.full = False
+        if self.group:
+            yield from self.close()
+        yield from self.at_the_end(following)
+
+    def at_the_end(self, following: int | None = None) -> Iterator[Damage]:
+        """Bad lines with nothing sound after them stand for one position each, or for those up to ``following``."""
         lost = sum(1 for item in self.bad if item.length)
+        if self.bad and following is not None and following >= self.expected:
+            lost = following - self.expected
         yield from self.name_damages(self.expected + lost, 0)
         self.expected += lost
 
@@ -170,11 +199,17 @@ def _only_its_end_is_wrong(data: bytes) -> bool:
 
 
 def scan(
-    lines: Iterator[tuple[int, bytes, bool]], position: int, *, last: bool, deep: bool
+    lines: Iterator[tuple[int, bytes, bool]],
+    position: int,
+    *,
+    last: bool,
+    deep: bool,
+    following: int | None = None,
 ) -> Iterator[Seen | Damage | TornTail]:
     """What the lines of a segment are, in order; ``position`` is the next one expected.
 
-    ``last`` says that no segment follows: only there a write may have broken off. ``deep`` derives every hash.
+    ``last`` says that no segment follows: only there a write may have broken off. Otherwise ``following`` is the first
+    position of the next one as its header has it; ``None`` when it cannot be read. ``deep`` derives every hash.
     """
     state = _Scan(position, deep)
     rest: tuple[int, bytes] | None = None
@@ -183,12 +218,4 @@ def scan(
             yield from state.line(offset, data)
         else:
             rest = (offset, data)
-    if last:
-        yield from state.end(rest)
-        return
-    if rest is not None:
-        state.group.append(_Bad(rest[0], len(rest[1]), "the last line of a sealed segment is cut off", False))
-        state.full = False
-    if state.group:
-        yield from state.close()
-    yield from state.at_the_end()
+    yield from state.end(rest) if last else state.seal(rest, following)

@@ -13,9 +13,10 @@ from chatsnapshot.integrity import EMPTY_ROOT
 from chatsnapshot.stores.identity import new_identity
 from chatsnapshot.stores.jsonl_blobs import BlobFolder
 from chatsnapshot.stores.jsonl_erase import remove_payloads
-from chatsnapshot.stores.jsonl_file import FULL, FileIO, Unwritten, replace_file, write_all
+from chatsnapshot.stores.jsonl_file import FULL, FileIO, Unwritten, folder_of, replace_file, write_all
 from chatsnapshot.stores.jsonl_follow import At, loaded, read_again, read_on
-from chatsnapshot.stores.jsonl_index import JsonlIndex, Sealed, connect, transaction
+from chatsnapshot.stores.jsonl_index import JsonlIndex, Sealed, transaction
+from chatsnapshot.stores.jsonl_index_file import IndexFile
 from chatsnapshot.stores.jsonl_lines import (
     FORMAT,
     Header,
@@ -31,8 +32,8 @@ from chatsnapshot.stores.jsonl_repair import (
     set_aside_tail,
     write_anew,
 )
+from chatsnapshot.stores.jsonl_scan import TornTail
 from chatsnapshot.stores.jsonl_segments import Segments
-from chatsnapshot.stores.leaving import leave_open
 from chatsnapshot.stores.planning import Plan
 
 __all__ = ["JsonlWriter"]
@@ -56,9 +57,7 @@ class JsonlWriter:
         self._blobs = blobs
         self._clock = clock
         self._segment_bytes_max = segment_bytes_max
-        self._index_path = path + ".index.db"
-        self._db: apsw.Connection | None = None
-        self._inode = -1
+        self._file = IndexFile(path + ".index.db", files)
         self._appending: tuple[int, int, int] | None = None  # descriptor, segment, inode
         self._doubtful = False
         self._erasing = False
@@ -80,6 +79,8 @@ class JsonlWriter:
             if not create:
                 raise NotFound(f"no ledger at {self._path}; record something there first, or check the path")
             self._begin_segment(new_identity(identity), 1, 1, EMPTY_ROOT)
+        else:
+            self._files.sync_folder(folder_of(self._path))  # whoever began the last segment may not sync
         return self.follow()
 
     def _begin_segment(self, ledger_id: str, number: int, first: int, root: bytes) -> None:
@@ -90,8 +91,7 @@ class JsonlWriter:
     @property
     def index(self) -> JsonlIndex:
         """The index, through the writing connection."""
-        assert self._db is not None
-        return JsonlIndex(self._db)
+        return self._file.known()
 
     def follow(self) -> At:
         """The state of now: what others have added, a torn tail set aside, broken erasures finished.
@@ -101,12 +101,12 @@ class JsonlWriter:
         if self._doubtful or self._files.stamp(doubt_path(self._path)) is not None:
             self._settle()
         at = self.at
-        if at is not None and self._same_index():
+        if at is not None and self._file.same():
             known, following = self._segments.stamp(at.segment), self._segments.stamp(at.segment + 1)
             if known == at.stamp and following is None:
                 return at if not self._erasing else self.finish_erasing(at)
-        elif self._db is not None:
-            self._drop_connection()
+        else:
+            self._file.let_go()
         self.at = None  # when the look fails, nothing of the index may be believed
         self.at = found = self._looked(at)
         self._damage = self._first_damage(found)
@@ -116,12 +116,12 @@ class JsonlWriter:
         """The state from the index, or from the lines when they are not as the index knows them."""
         for _ in range(2):
             try:
-                index = self._connected()
+                index = self._file.connected()
                 found = loaded(index, self._segments, before, self._read_tile) if index.usable() else 1
                 return found if isinstance(found, At) else self._read_lines(index, found, before)
             except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError, apsw.IOError):
-                self.remove_index()
-        index = self._connected()
+                self._file.remove()
+        index = self._file.connected()
         return self._read_lines(index, 1, None)
 
     def _read_lines(self, index: JsonlIndex, start: int, before: At | None) -> At:
@@ -149,31 +149,52 @@ class JsonlWriter:
         return at
 
     def _mended(self, index: JsonlIndex, at: At) -> At:
-        """Set a torn tail aside, unless something is damaged; what stays is made durable."""
-        if at.tail is not None and next(index.damages(), None) is None:
-            set_aside_tail(
-                self._files, self._segments, at.segment, at.tail.offset, at.tail.reason, self._clock,
-                entries=at.tree.size,
-            )  # fmt: skip
-            stamp = self._segments.stamp(at.segment)
-            assert stamp is not None
-            at = at._replace(stamp=stamp, end=stamp.bytes, tail=None)
-        # A writer that was lost may have written these lines without syncing them.
+        """Set torn tails aside, unless something is damaged; what stays is made durable."""
+        if next(index.damages(), None) is None:
+            for number, tail in at.strays:
+                self._set_aside(number, tail, index.segments()[number].first - 1)
+                with self._files.sealing():
+                    self._make_durable(number)
+                stamp = self._segments.stamp(number)
+                assert stamp is not None
+                index.restamp(number, stamp)
+            if at.tail is not None:
+                self._set_aside(at.segment, at.tail, at.tree.size)
+                stamp = self._segments.stamp(at.segment)
+                assert stamp is not None
+                at = at._replace(stamp=stamp, end=stamp.bytes, tail=None)
+            at = at._replace(strays=())
+        # A writer that was lost may have written these lines, or begun this segment, without syncing that.
+        self._make_durable(at.segment)
+        self._files.sync_folder(folder_of(self._path))
+        return at
+
+    def _set_aside(self, number: int, tail: TornTail, entries: int) -> None:
+        set_aside_tail(
+            self._files, self._segments, number, tail.offset, tail.reason, self._clock, entries=entries
+        )
+
+    def _make_durable(self, number: int) -> None:
+        """Sync a segment of which something may be in memory only; nothing is done where nothing may be written."""
         try:
-            descriptor = self._files.open_to_append(self._segments.path(at.segment))
+            descriptor = self._files.open_to_append(self._segments.path(number))
         except PermissionError:
-            return at
+            return
         try:
             self._files.sync(descriptor)
         except OSError as error:
-            self._doubtful = True
-            mark_doubtful(self._files, self._path)
+            self._doubt()
             raise StorePoisoned(
                 f"lines of {self._path} cannot be made durable ({error}); nothing was stored, try again"
             ) from error
         finally:
             self._files.close(descriptor)
-        return at
+
+    def _doubt(self) -> None:
+        """A sync of the last segment has failed: it is written anew before anything else."""
+        self._doubtful = True
+        self._close_appending()
+        mark_doubtful(self._files, self._path)
 
     def _first_damage(self, at: At) -> Corrupt | None:
         found = next(self.index.damages(), None)
@@ -290,9 +311,7 @@ class JsonlWriter:
         return True
 
     def _uncertain(self, error: OSError) -> CommitUncertain:
-        self._doubtful = True
-        self._close_appending()
-        mark_doubtful(self._files, self._path)
+        self._doubt()
         return CommitUncertain(
             f"the commit to {self._path} failed ({error}), so it is open whether these events are stored; "
             "retry with record_many(error.events)"
@@ -310,9 +329,15 @@ class JsonlWriter:
         self._doubtful = False
 
     def _roll(self, at: At) -> At:
-        """Seal the last segment and begin the next."""
+        """Seal the last segment and begin the next.
+
+        All of the old one is durable first. What was cut off after a full disk, or written by somebody who does not
+        sync, is repaired at the end of the last segment only: in front of another it would be damage.
+        """
         number, first = at.segment + 1, at.tree.size + 1
-        self._begin_segment(at.ledger_id, number, first, at.tree.root())
+        with self._files.sealing():
+            self._make_durable(at.segment)
+            self._begin_segment(at.ledger_id, number, first, at.tree.root())
         stamp = self._segments.stamp(number)
         assert stamp is not None
         index = self.index
@@ -328,55 +353,22 @@ class JsonlWriter:
 
     def finish_erasing(self, at: At) -> At:
         """Remove the payloads that records name."""
-        self.at = at = remove_payloads(self.index, self._segments, self._files, self._blobs, at)
+        self.at = at = remove_payloads(self.index, self._segments, self._files, self._blobs, at, self._doubt)
         self._erasing = False
         return at
 
-    # --- the index file ---
-
-    def _connected(self) -> JsonlIndex:
-        if self._db is None:
-            self._db = connect(self._index_path, write=True)
-            stamp = self._files.stamp(self._index_path)
-            self._inode = -1 if stamp is None else stamp.inode
-        return JsonlIndex(self._db)
-
-    def _same_index(self) -> bool:
-        """Whether the index file is still the one of the connection."""
-        if self._db is None:
-            return False
-        stamp = self._files.stamp(self._index_path)
-        return stamp is not None and stamp.inode == self._inode
-
     def make_index_again(self) -> None:
         """The index cannot be read: every line is taken into a new one."""
-        self.remove_index()
+        self._file.remove()
         self.follow()
 
     def remove_index(self) -> None:
         """Take the index away; the next look makes it again."""
-        self._drop_connection()
-        for suffix in ("", "-wal", "-shm"):
-            try:
-                self._files.remove(self._index_path + suffix)
-            except FileNotFoundError:
-                pass
-
-    def _drop_connection(self) -> None:
-        db, self._db = self._db, None
-        if db is not None:
-            try:
-                db.close(force=True)
-            except apsw.Error:
-                leave_open([db])
+        self._file.remove()
 
     def roll_back(self) -> None:
         """After an error: nothing of it stays in the index."""
-        if self._db is not None and self._db.in_transaction:
-            try:
-                self._db.execute("ROLLBACK")
-            except apsw.Error:
-                self._drop_connection()
+        self._file.roll_back()
 
     # --- end ---
 
@@ -387,13 +379,11 @@ class JsonlWriter:
 
     def after_fork(self) -> None:
         """In a forked child: leave the parent's connection alone."""
-        if self._db is not None:
-            leave_open([self._db])
-            self._db = None
+        self._file.leave()
         self._close_appending()
         self.at = None
 
     def close(self) -> None:
         """Close what is open."""
-        self._drop_connection()
+        self._file.let_go()
         self._close_appending()

@@ -194,7 +194,7 @@ def test_a_blob_that_cannot_be_stored_stores_no_entry(ledger: Ledger, files: Fai
 def test_an_index_that_cannot_be_committed_costs_nothing_but_its_making(
     ledger: Ledger, event: Event, path: Path
 ) -> None:
-    index = ledger._store._writer._db  # type: ignore[attr-defined]
+    index = ledger._store._writer.index.db  # type: ignore[attr-defined]
     index.set_commit_hook(lambda: True)  # turns the commit into a rollback
     assert ledger.record(**event(3)).position == 3
     assert ledger.head == 3
