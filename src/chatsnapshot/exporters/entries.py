@@ -52,7 +52,7 @@ class ProvenEntries:
                 {
                     "chatsnapshot": "entries",
                     "format": 1,
-                    "ledger_id": store.ledger_id,
+                    "ledger_id": choice.ledger.ledger_id,
                     "size": head.size,
                     "root": root.hex(),
                 }
