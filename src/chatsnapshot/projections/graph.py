@@ -154,8 +154,8 @@ class _Making:
 
     def graph(self, correlation_id: str) -> Graph:
         edges = sorted(self.edges.values(), key=lambda edge: (edge.target, edge.source))
-        fan_in = Counter(edge.target for edge in edges)
-        fan_out = Counter(edge.source for edge in edges)
+        fan_in = Counter([edge.target for edge in edges]).get
+        fan_out = Counter([edge.source for edge in edges]).get
         positions = [node.position for node in self.nodes]
         return Graph(
             correlation_id=correlation_id,
@@ -170,16 +170,16 @@ class _Making:
                     node.at,
                     node.what,
                     node.who,
-                    fan_in[node.position],
-                    fan_out[node.position],
+                    fan_in(node.position, 0),
+                    fan_out(node.position, 0),
                     node.erased,
                 )
                 for node in self.nodes
             ),
             edges=tuple(edges),
-            roots=tuple(one for one in positions if not fan_in[one]),
-            joins=tuple(one for one in positions if fan_in[one] > 1),
-            fan_outs=tuple(one for one in positions if fan_out[one] > 1),
+            roots=tuple(one for one in positions if not fan_in(one, 0)),
+            joins=tuple(one for one in positions if fan_in(one, 0) > 1),
+            fan_outs=tuple(one for one in positions if fan_out(one, 0) > 1),
             outside=tuple(self.elsewhere),
             dangling=tuple(self.missing),
             cycles=self._cycles(edges),

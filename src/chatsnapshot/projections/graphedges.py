@@ -29,7 +29,7 @@ def derived(nodes: Sequence[NodeState], tasks: Chains) -> Iterator[tuple[NodeSta
         for one in node.marks:
             index.setdefault((one.via, one.part, one.id), []).append(node)
     for node in nodes:
-        if node.cause is not None:
+        if node.cause is not None or not node.marks:
             continue
         found: dict[str, str] = {}
         for one in node.marks:

@@ -7,7 +7,7 @@ import msgspec
 __all__ = ["Branch", "Graph", "GraphEdge", "GraphNode", "GraphTask", "Missing", "Outside"]
 
 
-class GraphNode(msgspec.Struct, frozen=True):
+class GraphNode(msgspec.Struct, frozen=True, gc=False):
     """One event. ``fan_in`` and ``fan_out`` count the edges of this graph that end and begin at it."""
 
     position: int
@@ -23,7 +23,7 @@ class GraphNode(msgspec.Struct, frozen=True):
     erased: bool
 
 
-class GraphEdge(msgspec.Struct, frozen=True):
+class GraphEdge(msgspec.Struct, frozen=True, gc=False):
     """``source`` led to ``target`` (both are positions).
 
     ``kind``: ``cause`` (recorded as ``causation_id``), ``link`` (recorded in ``attributes.links``), ``derived`` (both
@@ -40,7 +40,7 @@ class GraphEdge(msgspec.Struct, frozen=True):
     late: bool
 
 
-class Outside(msgspec.Struct, frozen=True):
+class Outside(msgspec.Struct, frozen=True, gc=False):
     """The event at ``position`` follows from one that is in the ledger but not in this graph."""
 
     position: int
@@ -50,7 +50,7 @@ class Outside(msgspec.Struct, frozen=True):
     cause_position: int
 
 
-class Missing(msgspec.Struct, frozen=True):
+class Missing(msgspec.Struct, frozen=True, gc=False):
     """The event at ``position`` names as its cause (or link, by ``kind``) an event that is not in the ledger."""
 
     position: int
@@ -58,7 +58,7 @@ class Missing(msgspec.Struct, frozen=True):
     kind: str
 
 
-class Branch(msgspec.Struct, frozen=True):
+class Branch(msgspec.Struct, frozen=True, gc=False):
     """The run that starts at ``position`` was forked from another; ``known``: that place is in this graph."""
 
     position: int
@@ -68,7 +68,7 @@ class Branch(msgspec.Struct, frozen=True):
     known: bool
 
 
-class GraphTask(msgspec.Struct, frozen=True):
+class GraphTask(msgspec.Struct, frozen=True, gc=False):
     """One task of one correlation.
 
     ``status``: ``scheduled``, ``started``, ``retried``, ``completed``, ``failed`` or ``cancelled``. ``unknown`` are the
