@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,20 +52,22 @@ assert sorted(os.listdir(os.path.dirname(sys.argv[1]))) == before
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Path]:
-    """A folder that others may enter and read, and only its owner may write to."""
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    opened: list[tuple[Path, int]] = []
-    for parent in folder.parents:
-        mode = parent.stat().st_mode
-        if mode & 0o005 != 0o005 and os.access(parent, os.W_OK):
-            opened.append((parent, mode))
-            parent.chmod(mode | 0o005)
-    yield folder
-    folder.chmod(0o755)
-    for parent, mode in opened:
-        parent.chmod(mode)
+def shared(require: Callable[[object, str], None]) -> Iterator[Path]:
+    """A folder that others may enter and read, and only its owner may write to.
+
+    It has a place of its own: pytest's folders are closed to others, and other runs of the tests rely on them.
+    """
+    own = Path(tempfile.mkdtemp(prefix="cs-"))
+    try:
+        closed = [parent for parent in own.parents if parent.stat().st_mode & 0o005 != 0o005]
+        require(not closed or os.geteuid() != 0, f"a temporary folder that others may enter ({closed})")
+        own.chmod(0o755)
+        folder = own / "shared"
+        folder.mkdir()
+        yield folder
+        folder.chmod(0o755)
+    finally:
+        shutil.rmtree(own)
 
 
 def take_rights(folder: Path) -> None:
