@@ -21,7 +21,8 @@ from chatsnapshot.events.normaliser import (
 from chatsnapshot.exporters.provrecords import Records, name, qualified
 from chatsnapshot.exporters.spans import begun, ended, name_of_span
 from chatsnapshot.exporters.stored import facts_of, time_ns
-from chatsnapshot.projections.graphmarks import mark
+from chatsnapshot.projections.graphmarks import TaskMark, mark
+from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.shapes import TimelineItem
 
 __all__ = ["Provenance"]
@@ -70,7 +71,7 @@ class Provenance:
 
     def take(self, item: TimelineItem, entry: LedgerEntry) -> None:
         """Add what one entry says."""
-        tied = mark(entry)
+        tied = mark(Once(entry))
         if tied.task is not None:
             needs = self._needs.setdefault((entry.correlation_id, tied.task.key), {})
             needs.update(dict.fromkeys(tied.task.depends_on))
@@ -78,7 +79,7 @@ class Provenance:
         self._causes += [(entry.event_id, cause) for cause in causes]
         ended_here = self._begun.get(item.partner or 0) if item.edge == "end" else None
         if item.edge in ("start", "whole"):
-            self._activity(item, entry)
+            self._activity(item, entry, tied.task)
         elif ended_here is not None:
             self._end(ended_here, item, entry)
         else:
@@ -93,7 +94,7 @@ class Provenance:
 
     # --- activities ---
 
-    def _activity(self, item: TimelineItem, entry: LedgerEntry) -> None:
+    def _activity(self, item: TimelineItem, entry: LedgerEntry, task: TaskMark | None) -> None:
         what, payload = item.span or "run", facts_of(entry)
         made = name("activity", entry.event_id)
         around = self._holder(item.correlation_id)
@@ -125,7 +126,7 @@ class Provenance:
                 "entity", name("model", model), prov__type=qualified("cs:Model"), prov__label=model
             )
             self.records.relate("used", made, used)
-        elif what == "task" and (task := mark(entry).task) is not None:
+        elif what == "task" and task is not None:
             self._tasks.setdefault((entry.correlation_id, task.key), []).append(made)
         elif what in _HOLDERS:
             self._open.setdefault(item.correlation_id, []).append(made)
