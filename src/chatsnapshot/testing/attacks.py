@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.stores.base import LEAF, PAYLOAD, Row
+from chatsnapshot.testing.attacks_mongodb import MONGODB_ATTACKS, MONGODB_TAMPERINGS
+from chatsnapshot.testing.attacks_nats import NATS_ATTACKS, NATS_TAMPERINGS
 from chatsnapshot.testing.attacks_postgresql import POSTGRESQL_ATTACKS, POSTGRESQL_TAMPERINGS
 
 if TYPE_CHECKING:
@@ -185,6 +187,8 @@ _JSONL_TAMPERINGS: dict[str, Tampering] = {
 ATTACKS: dict[str, Mapping[str, Attack]] = {
     "sqlite": {name: _statement(sql) for name, sql in _STATEMENTS.items()},
     "postgresql": POSTGRESQL_ATTACKS,
+    "nats": NATS_ATTACKS,
+    "mongodb": MONGODB_ATTACKS,
 }
 
 TAMPERINGS: dict[str, Mapping[str, Tampering]] = {
@@ -192,4 +196,6 @@ TAMPERINGS: dict[str, Mapping[str, Tampering]] = {
     "memory": _MEMORY_TAMPERINGS,
     "jsonl": _JSONL_TAMPERINGS,
     "postgresql": POSTGRESQL_TAMPERINGS,
+    "nats": NATS_TAMPERINGS,
+    "mongodb": MONGODB_TAMPERINGS,
 }

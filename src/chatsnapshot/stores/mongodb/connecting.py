@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -13,6 +13,7 @@ from chatsnapshot.stores.mongodb.driver import (
     ReadConcern,
     WriteConcern,
     pymongo,
+    uri_parser,
 )
 from chatsnapshot.stores.mongodb.errors import scrubbed
 
@@ -66,13 +67,18 @@ class Collections(NamedTuple):
 
 def connect(target: str, url: str) -> Client:
     """A client that connects when it is first used. Raises :class:`LedgerError` when the URL is none."""
-    given = {key.lower() for key, _ in parse_qsl(urlsplit(target).query, keep_blank_values=True)}
+    query = urlsplit(target).query
+    given = {key.lower() for key, _ in parse_qsl(query, keep_blank_values=True)}
     options = {name: value for name, value in _DEFAULTS.items() if name.lower() not in given}
     try:
+        if query:
+            uri_parser.split_options(
+                query, warn=False
+            )  # the client would only warn of an option that it does not know
         return pymongo.MongoClient(target, **options)
     except (pymongo.errors.PyMongoError, ValueError, TypeError) as error:
         raise LedgerError(
-            f"{url} is no URL that MongoDB's driver takes ({scrubbed(str(error), target)}); correct it"
+            f"MongoDB's driver refuses {url} ({scrubbed(str(error), target)}); correct the URL"
         ) from None
 
 
@@ -115,11 +121,12 @@ _CHANGES = frozenset({"update", "remove", "dropCollection", "renameCollectionSam
 def is_guarded(status: Mapping[str, Any], database: str, collection: str) -> bool:
     """Whether the server keeps this user from changing or removing documents of a collection.
 
-    ``status`` is the answer to ``{connectionStatus: 1, showPrivileges: true}``. Without authentication nobody is kept.
+    ``status`` is the answer to ``{connectionStatus: 1, showPrivileges: true}``. Without authentication nobody is kept,
+    and of a server that does not tell the privileges it is not claimed.
     """
     told = status.get("authInfo", {})
     privileges = told.get("authenticatedUserPrivileges")
-    if not told.get("authenticatedUsers") or not isinstance(privileges, Iterable):
+    if not told.get("authenticatedUsers") or not privileges:
         return False
     return not any(
         _covers(privilege.get("resource", {}), database, collection)

@@ -8,6 +8,7 @@ try:
     import bson
     import pymongo
     import pymongo.errors
+    from pymongo import uri_parser
     from pymongo.client_session import ClientSession
     from pymongo.collection import Collection
     from pymongo.command_cursor import CommandCursor
@@ -28,4 +29,5 @@ __all__ = [
     "WriteConcern",
     "bson",
     "pymongo",
+    "uri_parser",
 ]

@@ -45,7 +45,7 @@ def scrubbed(text: str, target: str) -> str:
     return text if len(text) <= _TEXT_MAX else f"{text[: _TEXT_MAX - 1]}…"
 
 
-def mapped(error: Exception, url: str, target: str) -> LedgerError:
+def mapped(error: Exception, url: str, target: str, read_only: bool = False) -> LedgerError:
     """The error of ours for one that was raised before a commit: nothing was stored."""
     text = scrubbed(_text(error), target)
     code = getattr(error, "code", None)
@@ -58,6 +58,15 @@ def mapped(error: Exception, url: str, target: str) -> LedgerError:
     if code in _AUTHENTICATION and "quota" not in text:
         return StoreUnavailable(
             f"the server refuses the user of {url} ({text}); check name, password and authSource in the URL"
+        )
+    if code == _UNAUTHORIZED and "requires authentication" in text:
+        return StoreUnavailable(
+            f"the server of {url} asks who you are ({text}); write mongodb://user:password@host into the URL, with "
+            "authSource=admin where the user was made there"
+        )
+    if code == _UNAUTHORIZED and read_only:
+        return StoreUnavailable(
+            f"the user of {url} may not read it ({text}); give it the role read on this database (docs/mongodb.md)"
         )
     if code == _UNAUTHORIZED:
         return ReadOnly(

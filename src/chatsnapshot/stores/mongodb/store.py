@@ -141,7 +141,7 @@ class MongodbStore:
     def _mapped(self, error: Exception) -> LedgerError:
         if self._closed and isinstance(error, pymongo.errors.InvalidOperation):
             return LedgerClosed(f"the ledger {self.url} was closed; open it again to go on")
-        return mapped(error, self.url, self._target)
+        return mapped(error, self.url, self._target, self._read_only)
 
     # --- writing ---
 
