@@ -20,7 +20,12 @@ MEASUREMENTS = (
     "redaction",
     "ingest",
     "projections",
+    "transcripts",
+    "postgresql",
 )
+
+LARGER = ("growth", "projections")
+"""Those that can also measure many more events."""
 
 
 def main() -> None:
@@ -29,7 +34,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median is reported")
     parser.add_argument("--folder", help="where the files are made (default: a temporary folder)")
     parser.add_argument(
-        "--large", action="store_true", help="let growth go on to 10^7 events (6 GB, minutes)"
+        "--large",
+        action="store_true",
+        help="let growth go on to 10^7 events (6 GB, minutes), projections to 10^6 (2 GB, minutes)",
     )
     chosen = parser.parse_args()
     unknown = sorted(set(chosen.names) - set(MEASUREMENTS))
@@ -41,7 +48,7 @@ def main() -> None:
     )
     for name in chosen.names or MEASUREMENTS:
         with tempfile.TemporaryDirectory(prefix="chatsnapshot-bench-", dir=chosen.folder) as folder:
-            options = {"large": True} if name == "growth" and chosen.large else {}
+            options = {"large": True} if name in LARGER and chosen.large else {}
             importlib.import_module(f"benchmarks.{name}").run(folder, chosen.rounds, **options)
         print()
 

@@ -67,7 +67,13 @@ def locate_server(text: str, ledger_name: Callable[[str], str]) -> ServerUrl:
         raise LedgerError(f"the option {twice} is twice in the {scheme}:// URL; give it once")
     options = dict(ours)
     ledger = ledger_name(options.pop("ledger", "main"))
-    theirs = urlencode([(key, value) for key, value in given if known is not None and key not in known])
+    # As it was written: libpq takes %20 for a blank, and + for a plus.
+    written = [piece for piece in parts.query.split("&") if piece]
+    theirs = "&".join(
+        piece
+        for piece, (key, _) in zip(written, given, strict=True)
+        if known is not None and key not in known
+    )
     target = parts._replace(query=theirs).geturl()
     return ServerUrl(kind, ledger, without_secrets(text), target, tuple(sorted(options.items())))
 

@@ -9,19 +9,19 @@ from typing import Any
 from chatsnapshot.errors import StoreUnavailable
 from chatsnapshot.integrity import canonical_json
 from chatsnapshot.limits import Limits
-from chatsnapshot.stores.base import PAYLOAD, PAYLOAD_BYTES, POSITION, SALT, Page, Query, Row
+from chatsnapshot.stores.base import EVENT_ID, Page, Query, Row
 from chatsnapshot.stores.postgresql.arrays import LongArray, TextArray, UuidArray
 from chatsnapshot.stores.postgresql.connections import Connection
 from chatsnapshot.stores.postgresql.driver import Int8
 
-__all__ = ["archived", "missing_payloads", "read_page", "rows_by_id"]
+__all__ = ["archived", "known_of", "read_page", "rows_by_id"]
 
 
 _COLUMNS = (
-    'e.position, e.sequence, e.recorded_at, uuid_send(e.event_id), e.event_type, e."timestamp", e.source, '
-    "e.correlation_id, uuid_send(e.causation_id), p.payload, e.schema_version, e.attributes, e.leaf, p.salt, "
-    "e.commitment, e.payload_bytes"
+    'position, sequence, recorded_at, uuid_send(event_id), event_type, "timestamp", source, correlation_id, '
+    "uuid_send(causation_id), schema_version, attributes, leaf, commitment, payload_bytes"
 )
+_POSITION, _BYTES = 0, 13
 _SPECIAL = re.compile(r"[!-/:-@\[-`{-~]")
 
 
@@ -53,7 +53,7 @@ def read_page(
     if query.correlation_id is not None:
         order = "sequence"
         if hint is not None:
-            where.append("e.sequence < %s" if reverse else "e.sequence > %s")
+            where.append("sequence < %s" if reverse else "sequence > %s")
             values.append(Int8(hint))
     elif query.event_types is not None and len(query.event_types) == 1 and query.type_prefixes is None:
         low, high = after, last  # the index on type leads straight to the matches
@@ -61,28 +61,19 @@ def read_page(
     if query.unfiltered:  # positions are dense: only so many are wanted
         near, far = (max(low, high - limit - 1), high) if reverse else (low, min(high, low + limit + 1))
     direction = "DESC" if reverse else "ASC"
-    # The ledger's number stands in the text, so that the plan holds the partitions of this ledger only.
-    sql = (
-        f"SELECT {_COLUMNS} FROM (SELECT e.*, sum(e.payload_bytes) OVER (ORDER BY e.{order} {direction} "
-        f"ROWS UNBOUNDED PRECEDING) - e.payload_bytes AS before FROM chatsnapshot.entry AS e WHERE e.ledger = {ledger:d} "
-        f"AND e.position > %s AND e.position <= %s {''.join(f' AND {one}' for one in where)} "
-        f"ORDER BY e.{order} {direction} LIMIT %s) AS e LEFT JOIN chatsnapshot.payload AS p "
-        f"ON p.ledger = {ledger:d} AND p.position = e.position AND p.position > %s AND p.position <= %s "
-        f"WHERE e.before < %s ORDER BY e.{order} {direction}"
+    # The ledger's number stands in the text, so that a plan is about this ledger and its partitions only.
+    found = _rows(
+        db,
+        f"SELECT {_COLUMNS} FROM chatsnapshot.entry WHERE ledger = {ledger:d} AND position > %s AND position <= %s"
+        f"{''.join(f' AND {one}' for one in where)} ORDER BY {order} {direction} LIMIT %s",
+        [Int8(near), Int8(far), *values, Int8(limit + 1)],
     )
-    bounds = [Int8(near), Int8(far)]
-    rows: list[Row] = (
-        db.cursor(binary=True)
-        .execute(sql, [*bounds, *values, Int8(limit + 1), *bounds, Int8(limits.page_bytes_max)], prepare=True)
-        .fetchall()
-    )
-    full = False
-    if len(rows) > limit:
-        del rows[limit:]
-        full = True
-    elif sum(row[PAYLOAD_BYTES] for row in rows) >= limits.page_bytes_max:
-        full = True
-    _expect_payloads(db, ledger, rows)
+    # Payloads are fetched for what fits into a page, so that a page of large ones is never in memory whole.
+    fitting = min(_fitting(found, limits.page_bytes_max), limit)
+    full = fitting < len(found)
+    rows, missing = _with_payloads(db, ledger, found[:fitting] if full else found, query.unfiltered)
+    if missing:
+        raise archived(missing)
     if full:
         return Page(rows, rows[-1][0] - 1 if reverse else rows[-1][0], False)
     if reverse:
@@ -90,31 +81,83 @@ def read_page(
     return Page(rows, max(high, after), high >= last)
 
 
-def rows_by_id(db: Connection, ledger: int, event_ids: Sequence[bytes]) -> dict[bytes, Row]:
-    """The rows of those ids that are known; those whose payload is archived are without one, as if it were erased."""
+def rows_by_id(db: Connection, ledger: int, event_ids: Sequence[bytes]) -> tuple[dict[bytes, Row], list[int]]:
+    """The rows of those ids that are known; those at the positions given beside them are without their payloads."""
     if not event_ids:
-        return {}
-    found = db.cursor(binary=True).execute(
-        f"SELECT {_COLUMNS} FROM chatsnapshot.entry AS e LEFT JOIN chatsnapshot.payload AS p "
-        f"ON p.ledger = {ledger:d} AND p.position = e.position "
-        f"WHERE e.ledger = {ledger:d} AND e.event_id = ANY (%s)",
-        (UuidArray(event_ids),),
-        prepare=True,
+        return {}, []
+    found = _rows(
+        db,
+        f"SELECT {_COLUMNS} FROM chatsnapshot.entry WHERE ledger = {ledger:d} AND event_id = ANY (%s) ORDER BY position",
+        [UuidArray(event_ids)],
     )
-    return {row[3]: row for row in found}
+    rows, missing = _with_payloads(db, ledger, found, False)
+    return {row[EVENT_ID]: row for row in rows}, missing
 
 
-def missing_payloads(db: Connection, ledger: int, rows: Sequence[Row]) -> list[int]:
-    """The positions of rows whose payload is neither here nor erased: it was archived."""
-    bare = [row[POSITION] for row in rows if row[PAYLOAD] is None and row[SALT] is None]
-    if not bare:
-        return []
-    found = db.execute(
-        "SELECT w.position FROM unnest(%s) AS w(position) WHERE NOT EXISTS (SELECT FROM chatsnapshot.payload AS p "
-        f"WHERE p.ledger = {ledger:d} AND p.position = w.position) ORDER BY 1",
-        (LongArray(bare),),
+def known_of(db: Connection, ledger: int, event_ids: Sequence[bytes]) -> set[bytes]:
+    """Those of the ids that the ledger has."""
+    found = _rows(
+        db,
+        f"SELECT uuid_send(event_id) FROM chatsnapshot.entry WHERE ledger = {ledger:d} AND event_id = ANY (%s)",
+        [UuidArray(event_ids)],
     )
-    return [position for (position,) in found]
+    return {event_id for (event_id,) in found}
+
+
+def _rows(db: Connection, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = db.cursor(binary=True).execute(sql, values, prepare=True).fetchall()
+    return found
+
+
+def _fitting(found: Sequence[tuple[Any, ...]], bytes_max: int) -> int:
+    """How many rows make a page: all, or those up to the one with which the page is full."""
+    sizes = [row[_BYTES] for row in found]
+    if sum(sizes) < bytes_max:
+        return len(sizes)
+    total = 0
+    for count, size in enumerate(sizes, 1):
+        total += size
+        if total >= bytes_max:
+            return count
+    return len(sizes)
+
+
+def _with_payloads(
+    db: Connection, ledger: int, found: Sequence[tuple[Any, ...]], dense: bool
+) -> tuple[list[Row], list[int]]:
+    """Whole rows, and the positions of those whose payloads are not here: archived. They look erased otherwise."""
+    if not found:
+        return [], []
+    positions = [row[_POSITION] for row in found]
+    select = f"FROM chatsnapshot.payload WHERE ledger = {ledger:d} AND position"
+    parts: Sequence[tuple[bytes | None, bytes | None]]
+    missing: list[int] = []
+    if dense:
+        down = positions[0] > positions[-1]
+        parts = _rows(
+            db,
+            f"SELECT salt, payload {select} BETWEEN %s AND %s ORDER BY position {'DESC' if down else 'ASC'}",
+            [Int8(min(positions)), Int8(max(positions))],
+        )
+    if not dense or len(parts) != len(found):
+        by_position = {
+            position: (salt, payload)
+            for position, salt, payload in _rows(
+                db, f"SELECT position, salt, payload {select} = ANY (%s)", [LongArray(positions)]
+            )
+        }
+        parts = [by_position.get(position, (None, None)) for position in positions]
+        missing = sorted(set(positions) - by_position.keys())
+    return [
+        (
+            position, sequence, recorded_at, event_id, event_type, timestamp, source, correlation, cause, payload,
+            version, attributes, leaf, salt, commitment, size,
+        )
+        for (
+            position, sequence, recorded_at, event_id, event_type, timestamp, source, correlation, cause,
+            version, attributes, leaf, commitment, size,
+        ), (salt, payload) in zip(found, parts, strict=True)
+    ], missing  # fmt: skip
 
 
 def archived(positions: Sequence[int]) -> StoreUnavailable:
@@ -124,12 +167,6 @@ def archived(positions: Sequence[int]) -> StoreUnavailable:
         f"the payload of position {positions[0]}{more} is archived; attach its partition again (docs/postgresql.md, "
         "Archive), or read from a later position on"
     )
-
-
-def _expect_payloads(db: Connection, ledger: int, rows: Sequence[Row]) -> None:
-    missing = missing_payloads(db, ledger, rows)
-    if missing:
-        raise archived(missing)
 
 
 def _conditions(query: Query) -> tuple[list[str], list[Any]]:
@@ -142,38 +179,38 @@ def _conditions(query: Query) -> tuple[list[str], list[Any]]:
         values.extend(bound)
 
     if query.correlation_id is not None:
-        add("e.correlation_id = %s", query.correlation_id)
+        add("correlation_id = %s", query.correlation_id)
     if query.event_types is not None or query.type_prefixes is not None:
         parts = []
         if query.event_types:
-            parts.append("e.event_type = ANY (%s)" if len(query.event_types) > 1 else "e.event_type = %s")
+            parts.append("event_type = ANY (%s)" if len(query.event_types) > 1 else "event_type = %s")
             values.append(
                 TextArray(query.event_types) if len(query.event_types) > 1 else query.event_types[0]
             )
         for prefix in query.type_prefixes or ():
             # Event types are ASCII, so that the text after the prefix is below one more than its last character.
-            parts.append("(e.event_type >= %s AND e.event_type < %s)")
+            parts.append("(event_type >= %s AND event_type < %s)")
             values += [prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)]
         where.append(f"({' OR '.join(parts) or 'FALSE'})")
     for field in ("origin", "runtime", "name"):
         wanted = getattr(query, field)
         if wanted is not None:
-            add("strpos(e.source, %s) > 0", f'"{field}":{_json(wanted)}')
+            add("strpos(source, %s) > 0", f'"{field}":{_json(wanted)}')
     for key, wanted in query.attributes:
         # Canonical JSON of a flat object: a quote inside a text is escaped, so that "key": is a key and nothing else.
         # Not the server's JSON functions: they refuse texts with \u0000.
         value = _json(wanted)
         add(
-            "(strpos(e.attributes, %s) > 0 AND e.attributes ~ %s)",
+            "(strpos(attributes, %s) > 0 AND attributes ~ %s)",
             value,
             rf'[{{,]"{_quoted(key)}":(\[("([^"\\]|\\.)*",)*)?{_quoted(value)}[],}}]',
         )
     if query.causation_id is not None:
-        add("e.causation_id = ANY (%s)", UuidArray([query.causation_id]))
+        add("causation_id = ANY (%s)", UuidArray([query.causation_id]))
     if query.start is not None:
-        add('e."timestamp" >= %s', query.start)
+        add('"timestamp" >= %s', query.start)
     if query.end is not None:
-        add('e."timestamp" < %s', query.end)
+        add('"timestamp" < %s', query.end)
     return where, values
 
 

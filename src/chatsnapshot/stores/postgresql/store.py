@@ -32,7 +32,7 @@ from chatsnapshot.stores.postgresql.driver import psycopg
 from chatsnapshot.stores.postgresql.errors import is_lost, uncertain
 from chatsnapshot.stores.postgresql.examining import examine
 from chatsnapshot.stores.postgresql.listening import Listener
-from chatsnapshot.stores.postgresql.reading import archived, missing_payloads, read_page, rows_by_id
+from chatsnapshot.stores.postgresql.reading import archived, known_of, read_page, rows_by_id
 from chatsnapshot.stores.postgresql.schema import find
 from chatsnapshot.stores.postgresql.writing import HeadOnly, Writer
 
@@ -144,8 +144,7 @@ class PostgresqlStore:
         with self._transaction() as db:
             head = self._writer.head(db)
             recorded_at, stamped = self._watch.stamp(head.recorded_at, groups, now)
-            known = rows_by_id(db, self._number, known_ids(stamped))
-            gone = set(missing_payloads(db, self._number, list(known.values())))
+            known, gone = rows_by_id(db, self._number, known_ids(stamped))
             refused = {
                 at: archived([known[draft.columns[0]][POSITION]])
                 for at, group in enumerate(stamped)
@@ -204,7 +203,7 @@ class PostgresqlStore:
                 rows,
                 head.recorded_at,
                 lambda correlation: self._writer.last_sequence(db, correlation),
-                lambda ids: rows_by_id(db, self._number, ids),
+                lambda ids: known_of(db, self._number, ids),
             )
             self._writer.put_blobs(db, blobs)
             self._writer.import_rows(db, rows)
@@ -291,8 +290,7 @@ class PostgresqlStore:
         """The rows of known ids."""
 
         def rows(db: Connection) -> dict[bytes, Row]:
-            found = rows_by_id(db, self._number, event_ids)
-            missing = missing_payloads(db, self._number, list(found.values()))
+            found, missing = rows_by_id(db, self._number, event_ids)
             if missing:
                 raise archived(missing)
             return found

@@ -1,4 +1,4 @@
--- Payloads and their salts, by ledger and then by position, so that old ones can be detached and archived.
+-- Payloads and their salts, in partitions by ledger and position, so that old ones can be detached and archived.
 -- An erased payload is a row of NULLs; an archived one is a row that is not there.
 
 CREATE TABLE chatsnapshot.payload (
@@ -8,4 +8,4 @@ CREATE TABLE chatsnapshot.payload (
   payload bytea,
   PRIMARY KEY (ledger, position),
   CHECK ((salt IS NULL) = (payload IS NULL))
-) PARTITION BY LIST (ledger);
+) PARTITION BY RANGE (ledger, position);

@@ -30,24 +30,34 @@ CREATE FUNCTION chatsnapshot.append(
   OUT leaves bytea[]
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET chatsnapshot.writing = 'on' AS $$
+SET search_path = pg_catalog, pg_temp SET chatsnapshot.writing = 'on' SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   v_count integer := cardinality(p_event_id);
   v_frontier bytea;
   v_last text;
   v_payload_end bigint;
+  v_sequence bigint;
+  v_stamp bytea;
   v_rest bigint;
   v_node bytea;
 BEGIN
-  PERFORM chatsnapshot.lock(p_ledger);
-  SELECT h.size, h.frontier, h.recorded_at, h.payload_end
-    INTO STRICT size, v_frontier, v_last, v_payload_end
+  IF NOT pg_try_advisory_xact_lock(1129532465, p_ledger) THEN
+    PERFORM chatsnapshot.lock(p_ledger);
+  END IF;
+  IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+  SELECT h.size, h.frontier, h.recorded_at, h.payload_end, (
+      SELECT e.sequence FROM chatsnapshot.entry AS e
+      WHERE e.ledger = p_ledger AND e.correlation_id = p_correlations[1] ORDER BY e.sequence DESC LIMIT 1)
+    INTO STRICT size, v_frontier, v_last, v_payload_end, v_sequence
     FROM chatsnapshot.head AS h WHERE h.ledger = p_ledger;
-  IF cardinality(p_check) > 0 AND EXISTS (
-    SELECT FROM chatsnapshot.entry AS e WHERE e.ledger = p_ledger AND e.event_id = ANY (p_check)
-  ) THEN
-    outcome := 'known';
-    RETURN;
+  IF cardinality(p_check) > 0 THEN
+    PERFORM FROM chatsnapshot.entry AS e WHERE e.ledger = p_ledger AND e.event_id = ANY (p_check) LIMIT 1;
+    IF FOUND THEN
+      outcome := 'known';
+      RETURN;
+    END IF;
   END IF;
   recorded_at := p_clock;
   IF p_clock COLLATE "C" < v_last THEN
@@ -57,21 +67,16 @@ BEGIN
     END IF;
     recorded_at := v_last;
   END IF;
+  v_stamp := convert_to(recorded_at, 'UTF8');
   IF size + v_count > v_payload_end THEN
     v_payload_end := chatsnapshot.open_payloads(p_ledger, size + v_count);
   END IF;
 
-  sequences := ARRAY(
-    SELECT coalesce((
-      SELECT e.sequence FROM chatsnapshot.entry AS e
-      WHERE e.ledger = p_ledger AND e.correlation_id = c.id ORDER BY e.sequence DESC LIMIT 1), 0)
-    FROM unnest(p_correlations) WITH ORDINALITY AS c(id, nth) ORDER BY c.nth);
-  leaves := ARRAY(
-    SELECT sha256('\x00'::bytea || h.header || convert_to(recorded_at, 'UTF8') || h.trailer)
-    FROM unnest(p_header, p_trailer) WITH ORDINALITY AS h(header, trailer, nth) ORDER BY h.nth);
-  IF v_count = 1 AND (size + 1) % 256 <> 0 THEN
-    -- One leaf that fills no tile: combine it with the perfect subtrees that it completes.
-    v_node := leaves[1];
+  IF v_count = 1 AND size % 256 <> 255 THEN
+    -- The most common commit: one event, whose leaf fills no tile. Step by step, for that costs least.
+    sequences := ARRAY[coalesce(v_sequence, 0)];
+    v_node := sha256('\x00'::bytea || p_header[1] || v_stamp || p_trailer[1]);
+    leaves := ARRAY[v_node];
     v_rest := size;
     WHILE v_rest % 2 = 1 LOOP
       v_node := sha256('\x01'::bytea || substring(v_frontier FROM octet_length(v_frontier) - 31) || v_node);
@@ -79,27 +84,38 @@ BEGIN
       v_rest := v_rest / 2;
     END LOOP;
     v_frontier := v_frontier || v_node;
+    INSERT INTO chatsnapshot.entry (
+      ledger, position, sequence, recorded_at, event_id, event_type, "timestamp", source, correlation_id, causation_id,
+      schema_version, attributes, leaf, commitment, payload_bytes)
+    VALUES (
+      p_ledger, size + 1, sequences[1] + 1, recorded_at, p_event_id[1], p_event_type[1], p_timestamp[1], p_source[1],
+      p_correlations[1], p_causation_id[1], p_schema_version[1], p_attributes[1], leaves[1], p_commitment[1],
+      p_payload_bytes[1]);
+    INSERT INTO chatsnapshot.payload (ledger, position, salt, payload)
+      VALUES (p_ledger, size + 1, p_salt[1], p_payload[1]);
   ELSE
-    SELECT chatsnapshot.grow(p_ledger, size, v_frontier, string_agg(l.leaf, '' ORDER BY l.nth)) INTO v_frontier
-      FROM unnest(leaves) WITH ORDINALITY AS l(leaf, nth);
+    sequences := ARRAY(
+      SELECT coalesce((
+        SELECT max(e.sequence) FROM chatsnapshot.entry AS e
+        WHERE e.ledger = p_ledger AND e.correlation_id = p_correlations[i]), 0)
+      FROM generate_series(1, cardinality(p_correlations)) AS i ORDER BY i);
+    leaves := ARRAY(
+      SELECT sha256('\x00'::bytea || p_header[i] || v_stamp || p_trailer[i])
+      FROM generate_series(1, v_count) AS i ORDER BY i);
+    SELECT string_agg(leaves[i], '' ORDER BY i) INTO v_node FROM generate_series(1, v_count) AS i;
+    v_frontier := chatsnapshot.grow(p_ledger, size, v_frontier, v_node);
+    -- By number, not by unnest(): the arrays are taken apart once, and no rows are kept on the way.
+    INSERT INTO chatsnapshot.entry (
+      ledger, position, sequence, recorded_at, event_id, event_type, "timestamp", source, correlation_id, causation_id,
+      schema_version, attributes, leaf, commitment, payload_bytes)
+    SELECT
+      p_ledger, size + i, sequences[p_which[i]] + p_nth[i], recorded_at, p_event_id[i], p_event_type[i], p_timestamp[i],
+      p_source[i], p_correlations[p_which[i]], p_causation_id[i], p_schema_version[i], p_attributes[i], leaves[i],
+      p_commitment[i], p_payload_bytes[i]
+    FROM generate_series(1, v_count) AS i;
+    INSERT INTO chatsnapshot.payload (ledger, position, salt, payload)
+      SELECT p_ledger, size + i, p_salt[i], p_payload[i] FROM generate_series(1, v_count) AS i;
   END IF;
-
-  INSERT INTO chatsnapshot.entry (
-    ledger, position, sequence, recorded_at, event_id, event_type, "timestamp", source, correlation_id, causation_id,
-    schema_version, attributes, leaf, commitment, payload_bytes)
-  SELECT
-    p_ledger, size + e.nth, sequences[e.which] + e.place, recorded_at, e.event_id, e.event_type, e."timestamp", e.source,
-    p_correlations[e.which], e.causation_id, e.schema_version, e.attributes, e.leaf, e.commitment, e.payload_bytes
-  FROM unnest(
-    p_which, p_nth, p_event_id, p_event_type, p_timestamp, p_source, p_causation_id, p_schema_version, p_attributes,
-    leaves, p_commitment, p_payload_bytes
-  ) WITH ORDINALITY AS e(
-    which, place, event_id, event_type, "timestamp", source, causation_id, schema_version, attributes, leaf, commitment,
-    payload_bytes, nth)
-  ORDER BY e.nth;
-  INSERT INTO chatsnapshot.payload (ledger, position, salt, payload)
-    SELECT p_ledger, size + p.nth, p.salt, p.payload
-    FROM unnest(p_salt, p_payload) WITH ORDINALITY AS p(salt, payload, nth) ORDER BY p.nth;
   UPDATE chatsnapshot.head AS h
     SET size = append.size + v_count, frontier = v_frontier, recorded_at = append.recorded_at, payload_end = v_payload_end
     WHERE h.ledger = p_ledger;

@@ -26,6 +26,7 @@ DECLARE
   v_size bigint;
   v_frontier bytea;
   v_payload_end bigint;
+  v_leaves bytea;
 BEGIN
   PERFORM chatsnapshot.lock(p_ledger);
   SELECT h.size, h.frontier, h.payload_end INTO STRICT v_size, v_frontier, v_payload_end
@@ -36,24 +37,18 @@ BEGIN
   IF v_size + v_count > v_payload_end THEN
     v_payload_end := chatsnapshot.open_payloads(p_ledger, v_size + v_count);
   END IF;
-  SELECT chatsnapshot.grow(p_ledger, v_size, v_frontier, string_agg(l.leaf, '' ORDER BY l.nth)) INTO v_frontier
-    FROM unnest(p_leaf) WITH ORDINALITY AS l(leaf, nth);
+  SELECT string_agg(p_leaf[i], '' ORDER BY i) INTO v_leaves FROM generate_series(1, v_count) AS i;
+  v_frontier := chatsnapshot.grow(p_ledger, v_size, v_frontier, v_leaves);
   INSERT INTO chatsnapshot.entry (
     ledger, position, sequence, recorded_at, event_id, event_type, "timestamp", source, correlation_id, causation_id,
     schema_version, attributes, leaf, commitment, payload_bytes)
   SELECT
-    p_ledger, v_size + e.nth, e.sequence, e.recorded_at, e.event_id, e.event_type, e."timestamp", e.source,
-    e.correlation_id, e.causation_id, e.schema_version, e.attributes, e.leaf, e.commitment, e.payload_bytes
-  FROM unnest(
-    p_sequence, p_recorded_at, p_event_id, p_event_type, p_timestamp, p_source, p_correlation_id, p_causation_id,
-    p_schema_version, p_attributes, p_leaf, p_commitment, p_payload_bytes
-  ) WITH ORDINALITY AS e(
-    sequence, recorded_at, event_id, event_type, "timestamp", source, correlation_id, causation_id, schema_version,
-    attributes, leaf, commitment, payload_bytes, nth)
-  ORDER BY e.nth;
+    p_ledger, v_size + i, p_sequence[i], p_recorded_at[i], p_event_id[i], p_event_type[i], p_timestamp[i], p_source[i],
+    p_correlation_id[i], p_causation_id[i], p_schema_version[i], p_attributes[i], p_leaf[i], p_commitment[i],
+    p_payload_bytes[i]
+  FROM generate_series(1, v_count) AS i;
   INSERT INTO chatsnapshot.payload (ledger, position, salt, payload)
-    SELECT p_ledger, v_size + p.nth, p.salt, p.payload
-    FROM unnest(p_salt, p_payload) WITH ORDINALITY AS p(salt, payload, nth) ORDER BY p.nth;
+    SELECT p_ledger, v_size + i, p_salt[i], p_payload[i] FROM generate_series(1, v_count) AS i;
   UPDATE chatsnapshot.head AS h
     SET size = v_size + v_count, frontier = v_frontier, recorded_at = p_recorded_at[v_count], payload_end = v_payload_end
     WHERE h.ledger = p_ledger;
