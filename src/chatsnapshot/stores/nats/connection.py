@@ -86,7 +86,7 @@ class Connection:
                 max_reconnect_attempts=-1,
                 reconnect_time_wait=0.1,
                 connect_timeout=2,
-                ping_interval=10,
+                ping_interval=2,
                 max_outstanding_pings=2,
                 pending_size=128 * 1024 * 1024,
             )

@@ -53,7 +53,10 @@ class Follower:
         if (size, frontier) != (head.size, head.frontier):
             self.sequences.clear()
             writer = self.index.writer
-            self.tree = writer.caught_up(db, self.tree, head) or writer.tree(db, head)
+            try:
+                self.tree = writer.caught_up(db, self.tree, head) or writer.tree(db, head)
+            except Corrupt as error:
+                raise apsw.CorruptError(str(error)) from None  # the stream knows better
         return head
 
     async def follow(self) -> int:

@@ -41,7 +41,11 @@ class Opener:
                 opened.append(row)
                 continue
             place = KeyPlace.unpacked(row[SALT])
-            key, count = await self._key(place), parts_of(kept)
+            count = parts_of(kept)
+            try:
+                key = await self._key(place)
+            except Corrupt as error:
+                raise Corrupt(f"the payload at position {row[0]}: {error}", position=row[0]) from None
             try:
                 parts = await self._vault.parts(place.text(), count) if count and key != NO_KEY else []
             except Corrupt:

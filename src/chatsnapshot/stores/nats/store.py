@@ -29,6 +29,7 @@ from chatsnapshot.stores.nats.address import read_address
 from chatsnapshot.stores.nats.answers import ApiError, Denied, Unanswered, Unsent, mapped
 from chatsnapshot.stores.nats.blobs import BlobRecord
 from chatsnapshot.stores.nats.engine import Engine
+from chatsnapshot.stores.nats.examining import examine
 from chatsnapshot.stores.nats.index import NAMES
 from chatsnapshot.stores.nats.looping import LoopThread
 from chatsnapshot.stores.nats.writing import BATCH_EVENTS_MAX
@@ -259,7 +260,7 @@ class NatsStore:
 
     def examine(self) -> Iterable[Finding]:
         """The stream and the vault against the index: what is missing, was changed, or is configured otherwise."""
-        return ()
+        return self._call(examine)
 
     # --- projections ---
 
