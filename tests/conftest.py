@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
+from chatsnapshot.errors import LedgerError
+
 IN_CI = os.environ.get("CI") == "true"
 SEED = int(os.environ.get("CHATSNAPSHOT_TEST_SEED") or random.SystemRandom().randrange(2**32))
+os.environ["CHATSNAPSHOT_TEST_SEED"] = str(
+    SEED
+)  # the workers of pytest-xdist have that of the process that prints it
 
 # In CI a property test draws the same examples each time: a failure belongs to the change it is shown on.
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, database=None)
@@ -37,6 +45,13 @@ def no_ledger_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHATSNAPSHOT_LEDGER", raising=False)
 
 
+@pytest.fixture(autouse=True)
+def no_terminal_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor has the terminal a say in what a command prints; pytest-xdist tells its workers one of 80 columns."""
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def seeded(request: pytest.FixtureRequest) -> random.Random:
     """Chance that the printed seed repeats, independent of which other tests run."""
@@ -58,6 +73,32 @@ def require() -> Callable[[object, str], None]:
         pytest.skip(f"missing here: {what}")
 
     return check
+
+
+SERVERS = {"postgresql": "PostgresqlServer", "mongodb": "MongodbServer", "nats": "NatsServer"}
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Callable[[str], Any]]:
+    """``servers("nats")``: a real server of that kind, started when it is first asked for, one a test process.
+
+    It may be killed and started again by any test, so nothing is kept open on it from test to test. Gives an exception
+    instead of a server when something is missing, for ``require``.
+    """
+    with ExitStack() as stack:
+        known: dict[str, Any] = {}
+
+        def server(kind: str) -> Any:
+            if kind not in known:
+                module = importlib.import_module(f"chatsnapshot.testing.servers.{kind}")
+                try:
+                    importlib.import_module(f"chatsnapshot.stores.{kind}.store")
+                    known[kind] = stack.enter_context(getattr(module, SERVERS[kind])())
+                except (ImportError, LedgerError) as error:
+                    known[kind] = error
+            return known[kind]
+
+        yield server
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import chatsnapshot
 from chatsnapshot.clock import Clock, Entropy
@@ -66,10 +66,11 @@ class Bench:
     """Makes ledgers of one store.
 
     ``url`` says where: ``memory:``, a path (ledgers are made in a new folder beside it, which :meth:`close` removes), or
-    a server (each ledger gets a name of its own, ``?ledger=conformance-…``). ``opener`` opens a store that
-    ``chatsnapshot.open`` does not know; ``wrap`` puts something around every store. ``thorough`` multiplies the rounds
-    of races. ``seed`` makes random choices repeatable. ``server`` gives control over the server at ``url``: with it the
-    checks that kill it, and stand between it and its clients, are run too.
+    a server (each ledger gets a name of its own, ``?ledger=conformance-…``, and stays there: what was recorded cannot be
+    removed). ``opener`` opens a store that ``chatsnapshot.open`` does not know; ``wrap`` goes around every store.
+    ``thorough`` multiplies the rounds of races; below 1 there are fewer, one at least. ``seed`` makes random choices
+    repeatable. ``server`` gives control over the server at ``url``: with it the checks that kill it, and stand between it
+    and its clients, are run too.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Bench:
         *,
         opener: OpenStore = open_store,
         wrap: Wrap | None = None,
-        thorough: int = 1,
+        thorough: float = 1,
         seed: int = 0,
         server: ServerControls | None = None,
         folder: str | None = None,
@@ -240,8 +241,8 @@ class Bench:
     # --- amounts and chance ---
 
     def rounds(self, number: int) -> int:
-        """So many rounds, times ``thorough``."""
-        return number * self.thorough
+        """So many rounds, times ``thorough``; one at least."""
+        return max(1, round(number * self.thorough))
 
     def chance(self, name: str) -> random.Random:
         """Random numbers that the seed repeats."""
@@ -271,7 +272,7 @@ def store_of(ledger: Ledger) -> Store:
     return ledger._store
 
 
-def _bench(url: str, opener: OpenStore, wrap: Wrap | None, thorough: int, seed: int, folder: str) -> Bench:
+def _bench(url: str, opener: OpenStore, wrap: Wrap | None, thorough: float, seed: int, folder: str) -> Bench:
     """A bench as it arrives in a worker: it opens ledgers, and the parent makes and removes them."""
     return Bench(url, opener=opener, wrap=wrap, thorough=thorough, seed=seed, folder=folder)
 
@@ -289,4 +290,4 @@ def with_ledger(url: str, name: str) -> str:
     """The URL with ``?ledger=NAME``, other options kept."""
     base, _, query = url.partition("?")
     options = [(key, value) for key, value in parse_qsl(query) if key != "ledger"]
-    return f"{base}?{urlencode([*options, ('ledger', name)])}"
+    return f"{base}?{urlencode([*options, ('ledger', name)], quote_via=quote, safe='/')}"

@@ -98,12 +98,12 @@ class Check(msgspec.Struct, frozen=True):
         ]
 
     def run(self, bench: Bench, seconds_max: float = SECONDS_MAX) -> Result:
-        """Run it on a thread of its own, for at most ``seconds_max * bench.thorough`` seconds; never raises."""
+        """Run it on a thread of its own, for at most ``seconds_max`` seconds times ``bench.thorough``; never raises."""
         if missing := self.unclaimed(bench):
             return Result(self.name, self.topic, "not claimed", 0.0, ", ".join(missing))
         started = time.monotonic()
         ended: list[tuple[str, str]] = []
-        limit = seconds_max * bench.thorough
+        limit = seconds_max * max(bench.thorough, 1)
 
         def attempt() -> None:
             try:

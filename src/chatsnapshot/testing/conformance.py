@@ -35,7 +35,7 @@ def run(
     opener: OpenStore = open_store,
     wrap: Wrap | None = None,
     only: str = "",
-    thorough: int = 1,
+    thorough: float = 1,
     seed: int | None = None,
     server: ServerControls | None = None,
     progress: Callable[[Result], None] | None = None,

@@ -179,7 +179,7 @@ def run_histories(
         raise Skipped("random histories need hypothesis: pip install hypothesis") from None
     stage = _Stage(bench, seconds_max, shrink_seconds_max)
     rules = settings(
-        max_examples=RUN_HISTORIES,
+        max_examples=min(histories, RUN_HISTORIES),
         stateful_step_count=steps,
         deadline=None,
         database=None,

@@ -23,7 +23,7 @@ class ConformanceReport(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     traits: Traits
     seed: int
-    thorough: int
+    thorough: float
     seconds: float
     results: tuple[Result, ...]
 

@@ -63,6 +63,6 @@ def through(url: str, address: Address) -> str:
         netloc = f"{user}{at}{host}:{port}"
     if parts.scheme == "mongodb" and "directConnection" not in dict(options):
         options.append(("directConnection", "true"))
-    query = urlencode(options)
+    query = urlencode(options, quote_via=quote, safe="/")  # libpq takes + for a plus
     path = parts.path or ("/" if query or not netloc else "")
     return f"{parts.scheme}://{netloc}{path}{'?' + query if query else ''}"
