@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +28,25 @@ from chatsnapshot.integrity import commit, header_bytes, leaf_hash
 FILES = {StorageBackend.JSON: "chats.jsonl", StorageBackend.SQLITE: "chats.db"}
 
 
-@pytest.fixture(
-    params=[StorageBackend.JSON, StorageBackend.SQLITE, StorageBackend.MEMORY], ids=lambda one: one.value
-)
+@pytest.fixture
+def mongodb_url(servers: Callable[[str], Any], require: Callable[[object, str], None]) -> str:
+    """A database of its own on a real server."""
+    server = servers("mongodb")
+    require(not isinstance(server, Exception), f"a MongoDB server ({server})")
+    server.start()  # another test may have stopped it
+    url: str = server.database(f"chats-{uuid.uuid4().hex[:8]}")
+    return url
+
+
+@pytest.fixture(params=list(StorageBackend), ids=lambda one: one.value)
 def persistence(
     request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[AG2ChatPersistence]:
     monkeypatch.chdir(tmp_path)
-    with AG2ChatPersistence(storage_backend=request.param) as opened:
+    config = None
+    if request.param is StorageBackend.MONGODB:
+        config = {"url": request.getfixturevalue("mongodb_url")}
+    with AG2ChatPersistence(storage_backend=request.param, storage_config=config) as opened:
         yield opened
 
 
@@ -103,6 +114,7 @@ def test_a_path_a_url_and_an_open_ledger_are_places_too(tmp_path: Path) -> None:
         ("json", {"path": "x", "url": "y"}, "one of"),
         ("json", {"ledger": "x"}, "an open Ledger"),
         ("memory", {"path": "x"}, "no path"),
+        ("mongodb", {"path": "x"}, "no path"),
         ("redis", None, "storage_backend is one of"),
     ],
 )
@@ -111,13 +123,30 @@ def test_a_wrong_place_is_refused_before_anything_is_made(backend: Any, config: 
         AG2ChatPersistence(backend, config)
 
 
-def test_mongodb_is_refused_in_one_sentence_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreUnavailable, match="MongoDB store is not part of this version"):
-        AG2ChatPersistence(storage_backend=StorageBackend.MONGODB)
-    assert list(tmp_path.iterdir()) == []
+def test_mongodb_is_looked_for_where_it_mostly_is() -> None:
+    with AG2ChatPersistence(storage_backend=StorageBackend.MONGODB) as persistence:
+        assert persistence.url == "mongodb://localhost:27017/chatsnapshot?ledger=chats"
+
+
+def test_a_mongodb_server_that_is_away_is_named_without_its_password(tmp_path: Path) -> None:
+    url = "mongodb://ann:hush-hush@127.0.0.1:1/chats?serverSelectionTimeoutMS=200"
+    with AG2ChatPersistence("mongodb", {"url": url}) as persistence:
+        with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1") as caught:
+            persistence.save_conversation("case-7", messages=talk(1))
+        said = f"{caught.value} {persistence.url} {persistence!r}"
+    assert "hush" not in said
+
+
+def test_chats_in_mongodb_are_there_for_the_next_process_and_for_every_tool(mongodb_url: str) -> None:
+    with AG2ChatPersistence("mongodb", {"url": mongodb_url}) as persistence:
+        persistence.save_conversation("case-7", messages=talk(2))
+    with AG2ChatPersistence("mongodb", {"url": mongodb_url}) as persistence:
+        persistence.save_conversation("case-7", messages=talk(4))
+        loaded = persistence.load_conversation("case-7")
+        assert loaded is not None and loaded.messages == talk(4)
+    with chatsnapshot.open(mongodb_url, read_only=True) as ledger:
+        assert [entry.event_type for entry in ledger.read()] == ["ag2.chat_saved"] * 2
+        assert ledger.verify().ok
 
 
 def test_a_closed_one_says_so(tmp_path: Path) -> None:

@@ -9,13 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from chatsnapshot.errors import InvalidEvent, LedgerClosed, NotFound, StoreUnavailable
+from chatsnapshot.errors import InvalidEvent, LedgerClosed, NotFound
 from chatsnapshot.ledger import Ledger
 from chatsnapshot.opening import open as open_ledger
+from chatsnapshot.stores.open import locate
+from chatsnapshot.stores.serverurls import SCHEMES
 
-__all__ = ["DEFAULT_FOLDER", "Place", "StorageBackend"]
+__all__ = ["DEFAULT_FOLDER", "DEFAULT_MONGODB", "Place", "StorageBackend"]
 
 DEFAULT_FOLDER = "./chat_snapshots"
+DEFAULT_MONGODB = "mongodb://localhost:27017/chatsnapshot?ledger=chats"
 
 
 class StorageBackend(str, enum.Enum):
@@ -28,11 +31,13 @@ class StorageBackend(str, enum.Enum):
     MEMORY = "memory"
     """Gone with the process; for tests."""
     MONGODB = "mongodb"
-    """Not part of this version: refused before anything is written."""
+    """A MongoDB replica set: ``mongodb://localhost:27017/chatsnapshot?ledger=chats``, or a URL of yours."""
 
 
 _FILES = {StorageBackend.JSON: ("jsonl", "chats.jsonl"), StorageBackend.SQLITE: ("sqlite", "chats.db")}
+_PATHLESS = {StorageBackend.MEMORY: "memory:", StorageBackend.MONGODB: DEFAULT_MONGODB}
 _KEYS = ("path", "url", "ledger")
+_SERVERS = tuple(f"{scheme}://" for scheme in SCHEMES)
 
 
 class Place:
@@ -57,25 +62,24 @@ class Place:
                 f'storage_config["ledger"] is an open Ledger, not {type(ledger).__name__}; give a "path" or "url"',
                 path="storage_config",
             )
-        if self.backend is StorageBackend.MONGODB and ledger is None:
-            raise StoreUnavailable(
-                "the MongoDB store is not part of this version, so nothing was saved; use StorageBackend.SQLITE or JSON"
-            )
         self._given = ledger is not None
         self._ledger: Ledger | None = ledger
         self._lock = threading.Lock()
         self._closed = False
-        self._path, self.url = ("", ledger.url) if ledger is not None else self._location(given)
+        self._path, self._address = ("", ledger.url) if ledger is not None else self._location(given)
+        # The address may hold a password; what is shown does not.
+        shown = ledger is None and self._address.startswith(_SERVERS)
+        self.url = locate(self._address).url if shown else self._address
 
     def _location(self, given: Mapping[str, Any]) -> tuple[str, str]:
         if "url" in given:
             return "", os.fspath(given["url"])
-        if self.backend is StorageBackend.MEMORY:
+        if self.backend in _PATHLESS:
             if "path" in given:
                 raise InvalidEvent(
-                    "the memory backend has no path; use JSON or SQLITE", path="storage_config"
+                    f"the {self.backend.value} backend has no path; use JSON or SQLITE", path="storage_config"
                 )
-            return "", "memory:"
+            return "", _PATHLESS[self.backend]
         kind, name = _FILES[self.backend]
         path = os.path.abspath(os.fspath(given.get("path") or os.path.join(DEFAULT_FOLDER, name)))
         return path, f"{kind}:{quote(path)}"
@@ -87,7 +91,7 @@ class Place:
                 self._check_open()
                 if self._path:
                     os.makedirs(os.path.dirname(self._path), exist_ok=True)
-                self._ledger = open_ledger(self.url)
+                self._ledger = open_ledger(self._address)
             return self._ledger
 
     def readable(self) -> Ledger | None:
@@ -95,10 +99,10 @@ class Place:
         with self._lock:
             if self._ledger is None:
                 self._check_open()
-                if self.url == "memory:":
+                if self._address == "memory:":
                     return None
                 try:
-                    self._ledger = open_ledger(self.url, create=False)
+                    self._ledger = open_ledger(self._address, create=False)
                 except NotFound:
                     return None
             return self._ledger
