@@ -65,12 +65,15 @@ def make_ledger(on: Collections, ledger: str, url: str, identity: str = "") -> s
 
     ``identity`` is what one that is made is made with.
     """
-    try:
-        return find_ledger(on, ledger, url)
-    except NotFound:
-        pass
     mark = on.ledger.find_one({"_id": _MARK})
-    if mark is None:
+    if mark is not None and mark.get("ready"):
+        try:
+            return find_ledger(on, ledger, url)
+        except NotFound:
+            pass
+    if mark is not None:
+        _check_mark(mark, url)
+    else:
         _refuse_strangers(on, url)
         _insert(on, {"_id": _MARK, "application": _APPLICATION, "format": FORMAT, "ready": False})
     if mark is None or not mark.get("ready"):
