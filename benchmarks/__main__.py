@@ -22,6 +22,7 @@ MEASUREMENTS = (
     "projections",
     "transcripts",
     "postgresql",
+    "scale",
 )
 
 LARGER = ("growth", "projections")

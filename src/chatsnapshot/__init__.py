@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "open": "chatsnapshot.opening",
+    "federate": "chatsnapshot.federation",
     "Ledger": "chatsnapshot.ledger",
     "Pending": "chatsnapshot.pending",
     "EventEnvelope": "chatsnapshot.envelope",
@@ -60,6 +61,7 @@ __all__ = [
     "StoreFull",
     "StorePoisoned",
     "StoreUnavailable",
+    "federate",
     "open",
 ]
 
@@ -85,6 +87,7 @@ if TYPE_CHECKING:
         StorePoisoned,
         StoreUnavailable,
     )
+    from chatsnapshot.federation import federate
     from chatsnapshot.ledger import Ledger
     from chatsnapshot.limits import Limits
     from chatsnapshot.opening import open

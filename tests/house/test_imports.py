@@ -37,6 +37,7 @@ PUBLIC = [
     "StoreFull",
     "StorePoisoned",
     "StoreUnavailable",
+    "federate",
     "open",
 ]
 CORE = {"apsw", "chatsnapshot", "click", "msgspec"}

@@ -43,6 +43,7 @@ FLOORS = {
             "misfits",
             "backup",
             "copying",
+            "federation",
             "standby",
             "fsck",
             "doctor",
