@@ -72,6 +72,8 @@ def flaws(document: Any) -> list[str]:
                     good = key == "prov:type" if of is None else value in kinds[of]
                 if not good:
                     found.append(f"{kind} {name}: {key}={value}")
+            if len({record.get(key) for key in must}) < len(must):
+                found.append(f"{kind} {name}: something of itself")
     return found
 
 
@@ -104,6 +106,8 @@ def test_the_document_has_the_structure_of_prov_json(
     tell("execution.message", {"role": "assistant", "content": "\x00\x1b\ud800 </x>"}, 'a"<&> é.', source={
         "origin": "agent", "runtime": "test", "name": "who: \"me\".",
     })  # fmt: skip
+    started = tell("execution.run_started", {}, "plain")
+    tell("execution.run_completed", {}, "plain", causation_id=started)  # the end of what led to it
     made = document(story)
     assert flaws(made) == []
     broken = json.loads(json.dumps(made))
