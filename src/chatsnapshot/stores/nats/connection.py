@@ -159,13 +159,13 @@ class Connection:
             return
         kind, subject = found.group(1).lower(), found.group(2)
         if kind == "subscription":
-            if subject.startswith(self._inbox) or "_INBOX" in subject:
-                self._denied_inbox = subject
-                self._fail_all(Denied("subscribe to", subject))
+            if subject.lower().startswith(self._inbox.lower()):
+                self._denied_inbox = f"{self._inbox.partition('.')[0]}.>"
+                self._fail_all(Denied("subscribe to", self._denied_inbox))
             return
         for key, wait in list(self._waiting.items()):
-            if wait.subject == subject:
-                self._fail(key, Denied("publish to", subject))
+            if wait.subject.lower() == subject.lower():  # some versions of the client write it small
+                self._fail(key, Denied("publish to", wait.subject))
 
     async def _disconnected(self) -> None:
         self._up.clear()

@@ -87,6 +87,7 @@ class Engine:
             self._clock,
             self._entropy,
             min(_INLINE_BYTES, room // 2),
+            self.mend,
         )
         await self.follow()
         if finish:

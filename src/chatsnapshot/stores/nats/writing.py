@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import apsw
 
@@ -58,6 +58,7 @@ class Writing:
         clock: Clock,
         entropy: Entropy,
         inline_bytes: int,
+        mend: Callable[[Exception], None],
     ) -> None:
         self._connection = connection
         self._address = address
@@ -66,6 +67,7 @@ class Writing:
         self._blobs = blobs
         self._watch = ClockWatch(clock, entropy)
         self._inline_bytes = inline_bytes
+        self._mend = mend
 
     async def store(self, groups: Sequence[Group], deadline: float) -> list[Outcome]:
         """Commit groups together, trying until ``deadline`` (of ``time.monotonic``); see ``Store.append``."""
@@ -221,7 +223,10 @@ class Writing:
                 await self._wait(attempt, error, pause=attempt.lost > 0)
                 return False
             raise self._verdict(attempt, error) from None
-        self._keep(made, facts, attempt.sealed)
+        try:
+            self._keep(made, facts, attempt.sealed)
+        except (apsw.Error, OSError) as error:
+            self._mend(error)  # the commit is acknowledged: the index reads it from the stream
         await self._afterwards(made, blobs)
         return True
 

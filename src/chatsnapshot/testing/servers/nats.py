@@ -95,6 +95,7 @@ class Node:
                 if self._process is not None and self._process.poll() is not None:
                     break
                 time.sleep(0.01)
+        self.kill()
         with open(self.log, encoding="utf-8", errors="replace") as file:
             raise LedgerError(f"nats-server did not start: {file.read()[-500:]}")
 
@@ -148,6 +149,15 @@ class NatsServer:
         self._foreign = "" if own or extra or sync != "always" else os.environ.get(URL_VARIABLE, "")
         self._folder = "" if self._foreign else tempfile.mkdtemp(prefix="cs-")
         self.node = Node(self._folder, "one", extra, sync) if self._folder else None
+
+    @staticmethod
+    def missing() -> str:
+        """What has to be installed before a server can be started; empty when nothing is missing."""
+        try:
+            binary()
+        except LedgerError as error:
+            return str(error)
+        return ""
 
     @property
     def url(self) -> str:
