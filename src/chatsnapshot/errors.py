@@ -9,7 +9,7 @@
     ├── StoreUnavailable    the store cannot be reached or is locked; nothing of this call was stored
     ├── StorePoisoned       an uncertain commit could not be settled yet; nothing was stored
     ├── LedgerClosed        the ledger was closed, or the interpreter is shutting down
-    ├── ReadOnly            the ledger was opened read-only
+    ├── ReadOnly            the ledger was opened read-only, or is a copy that was not promoted
     ├── NotFound            no such ledger, event, run, view or blob
     ├── Corrupt             stored bytes do not match what was committed to
     ├── FormatTooNew        the file was written by a newer version
@@ -132,7 +132,7 @@ class LedgerClosed(LedgerError):
 
 
 class ReadOnly(LedgerError):
-    """The ledger was opened read-only."""
+    """The ledger was opened read-only, or is a copy that takes entries from its source alone."""
 
 
 class NotFound(LedgerError):

@@ -24,7 +24,8 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     """A copy that is up to date with its source as that was at the end of the call.
 
     ``entries`` and ``bytes`` are what this call has taken over, ``head`` and ``root`` (hex) those of the copy. ``erased``
-    is the number of erased payloads in it, ``None`` when it was not verified.
+    is the number of erased payloads in it, ``None`` when it was not verified. ``waits``: it takes entries from its source
+    alone until it is promoted; not so a ledger that was there before and was no copy.
     """
 
     source: str
@@ -36,6 +37,7 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     erased: int | None
     verified: bool
+    waits: bool
     seconds: float
 
 
@@ -89,5 +91,6 @@ def copy(
             bytes=transfer.bytes,
             erased=erased,
             verified=verify,
+            waits=Standing(given).waits,
             seconds=time.monotonic() - begun,
         )

@@ -191,9 +191,13 @@ class Bench:
         clock: Clock = time.time_ns,
         entropy: Entropy = os.urandom,
         wrap: Wrap | None = None,
+        identity: str = "",
     ) -> Ledger:
-        """A ledger at ``place``, or a fresh one; ``wrap`` goes around its store for this handle only."""
-        location = _place(self.place() if place is None else place, self.opener)
+        """A ledger at ``place``, or a fresh one; ``wrap`` goes around its store for this handle only.
+
+        ``identity`` is what it is made with when it is not there.
+        """
+        location = _place(self.place() if place is None else place, self.opener)._replace(identity=identity)
         store = self.opener(
             location,
             create=create,

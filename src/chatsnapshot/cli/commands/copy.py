@@ -87,7 +87,7 @@ def _show(out: Terminal, made: Copied, promoted: LedgerEntry | None) -> None:
         f"{out.one_line(made.source)} in {made.seconds:,.1f} s",
     )
     out.line("  ", f"head {made.head:,}  root {made.root}")
-    if promoted is None:
+    if promoted is None and made.waits:
         out.line("  ", "read-only: it takes entries from this source alone, until 'chatsnapshot promote'")
-    else:
+    if promoted is not None:
         out.line("  ", f"promoted at position {promoted.position:,}, id {promoted.payload['ledger_id']}")

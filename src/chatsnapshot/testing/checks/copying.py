@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from chatsnapshot.errors import Corrupt, StoreUnavailable
+from chatsnapshot.errors import Corrupt, ReadOnly, StoreUnavailable
 from chatsnapshot.ledger import Ledger
+from chatsnapshot.standby import promote_store
 from chatsnapshot.stores.base import LEAF, PAYLOAD, POSITION, RECORDED_AT, SEQUENCE, Row
+from chatsnapshot.stores.identity import copy_identity, read_identity
 from chatsnapshot.testing.bench import Bench, store_of
 from chatsnapshot.testing.checking import check
 from chatsnapshot.testing.checks.replay import record_varied
@@ -157,3 +159,33 @@ def the_record_of_an_erasure_removes_what_was_taken_before_it(bench: Bench) -> N
         store_of(copy).import_rows([*rows, *late[len(rows) :]], blobs)
         expect_equal(_rows(copy), late, "rows of a copy that takes payloads and record together")
         expect_sound(copy, len(late))
+
+
+@check("copying")
+def a_copy_keeps_what_it_was_made_with_and_takes_no_events_until_it_is_promoted(bench: Bench) -> None:
+    place = bench.place()
+    with bench.reference() as source:
+        source.record_many([event(number) for number in range(3)])
+        identity = copy_identity(source.ledger_id)
+        copy = bench.open(place, identity=identity)
+        store_of(copy).import_rows(_rows(source), {})
+        for again in range(2):
+            expect_equal(store_of(copy).ledger_id, identity, "what the copy was made with")
+            expect_equal(copy.ledger_id, source.ledger_id, "id of a copy: that of the history")
+            with expecting(ReadOnly, "an event for a copy that was not promoted"):
+                copy.record(**event(4))
+            if not again and bench.traits.durable:
+                copy.close()
+                copy = bench.open(place)
+        entry = promote_store(store_of(copy), reason="a check")
+        expect_equal((entry.position, promote_store(store_of(copy))), (4, entry), "one promotion")
+        expect_equal(
+            copy.record(**event(4)).position, 5, "position of the first event of the promoted ledger"
+        )
+        if bench.traits.durable:
+            copy.close()
+            copy = bench.open(place)
+        expect_equal(copy.ledger_id, read_identity(identity).copy, "id of a promoted ledger: its own")
+        expect_equal(copy.record(**event(5)).position, 6, "position of the next event")
+        expect_sound(copy, 6)
+        copy.close()
