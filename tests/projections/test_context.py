@@ -203,7 +203,9 @@ def test_a_budget_below_any_item_says_the_smallest_that_works(ledger: Any) -> No
     for number in range(5):
         say(ledger, f"number {number}: " + "words and words " * 40)
     for options in ({}, {"format": "anthropic"}, {"item_bytes_max": 1_000}):
-        with pytest.raises(chatsnapshot.LimitExceeded, match="the smallest budget that holds one item") as raised:
+        with pytest.raises(
+            chatsnapshot.LimitExceeded, match="the smallest budget that holds one item"
+        ) as raised:
             ledger.context("r1", budget_tokens=7, **options)
         enough = raised.value.found
         made = ledger.context("r1", budget_tokens=enough, **options)
