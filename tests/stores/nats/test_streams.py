@@ -1,4 +1,4 @@
-"""What is said of a server, an account or a stream that cannot keep a ledger: before anything is written, in one sentence."""
+"""What is said of a server, account or stream that cannot keep a ledger: before a write, in one sentence."""
 
 from __future__ import annotations
 
