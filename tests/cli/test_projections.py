@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +120,54 @@ def test_the_commands_make_no_ledger_and_know_no_other_projection(run, story: Pa
     assert "did you mean runs" in found.stderr
     with chatsnapshot.open(story, read_only=True) as ledger:
         assert ledger.head == 11
+
+
+def test_following_tells_of_each_run_and_ends_on_ctrl_c_with_130(story: Path) -> None:
+    command = [sys.executable, "-m", "chatsnapshot", "projections", "run", "runs", "--follow", "--json"]
+    with subprocess.Popen(
+        [*command, "--ledger", str(story)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["position"] == 11
+            with chatsnapshot.open(story) as ledger:
+                ledger.record("a.b", {}, correlation_id="other")
+            assert json.loads(process.stdout.readline())["position"] == 12
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+            assert (process.returncode, errors.strip()) == (130, b"")
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("command", ["stats", "metrics", "audit"])
+def test_views_of_the_whole_ledger_store_what_they_needed(run, story: Path, command: str) -> None:
+    first = run(command, "--json", "--ledger", str(story))
+    name = "volume" if command == "stats" else command
+    listed = lines(run("projections", "list", "--json", "--ledger", str(story)).stdout)
+    (standing,) = [one for one in listed if one["name"] == name]
+    assert (standing["position"], standing["behind"]) == (11, 0)
+    again = run(command, "--json", "--ledger", str(story))
+    facts = [json.loads(one.stdout) for one in (first, again)]
+    for one in facts:
+        one.pop("file_bytes", None)  # the file has grown by the states
+    assert facts[0] == facts[1]
+
+
+@pytest.mark.parametrize("command", ["stats", "metrics", "audit"])
+def test_views_of_a_ledger_that_cannot_be_written_are_folded(run, story: Path, command: str) -> None:
+    with chatsnapshot.open(story) as ledger:
+        ledger.head  # noqa: B018  # leaves no log beside the file when it is closed
+    written = run(command, "--json", "--ledger", str(story)).stdout
+    story.chmod(0o400)
+    story.parent.chmod(0o500)
+    try:
+        found = run(command, "--json", "--ledger", str(story))
+    finally:
+        story.parent.chmod(0o700)
+        story.chmod(0o600)
+    assert found.exit_code == 0
+    facts = [json.loads(one) for one in (written, found.stdout)]
+    for one in facts:
+        one.pop("file_bytes", None)
+    assert facts[0] == facts[1]

@@ -63,9 +63,9 @@ def known() -> list[str]:
 
 def _load_standard() -> None:
     """Importing them registers them."""
-    from chatsnapshot.projections import listing, views
+    from chatsnapshot.projections import listing, views, volume
 
-    assert views.STANDARD and listing.INDEXES
+    assert views.STANDARD and listing.INDEXES and volume.VolumeProjection.name
 
 
 # --- slots ---

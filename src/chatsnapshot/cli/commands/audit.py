@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chatsnapshot.cli.opening import open_to_read
+from chatsnapshot.cli.opening import open_to_read, open_to_view
 from chatsnapshot.cli.options import Until, json_option, last_option, ledger_option, until_option
 from chatsnapshot.cli.terminal import Terminal
 from chatsnapshot.projections.finding import correlation_of
@@ -46,7 +46,7 @@ def command(
 
     from chatsnapshot.projections.auditreading import audit_of
 
-    with open_to_read() as ledger:
+    with open_to_view() if run is None else open_to_read() as ledger:
         found: Audit = audit_of(
             ledger,
             None if run is None else correlation_of(ledger, run),

@@ -95,16 +95,22 @@ def _where(why: Parked) -> str:
     help="In front of an entry that a projection fails at: stop, or park its key. [default: what it says, else stop]",
 )
 @click.option("--retry", is_flag=True, help="Try parked keys again.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what is recorded from now on, until Ctrl-C.")
 @json_option("one projection a line, as a JSON object")
 @ledger_option
-def run_command(names: tuple[str, ...], on_error: str | None, retry: bool, as_json: bool) -> int:
+def run_command(
+    names: tuple[str, ...], on_error: str | None, retry: bool, follow: bool, as_json: bool
+) -> int:
     """Bring stored states up to the head; all projections, or those named.
 
-    Costs what is new. Several may run at once: each entry is taken once. Exit code 10 when one stopped.
+    Costs what is new. Several may run at once: each entry is taken once. Exit code 10 when one stopped; with
+    --follow it is tried again with what comes next.
     """
+    out = Terminal.stdout()
+    if follow:
+        return _follow(out, names, on_error, retry, as_json)
     from chatsnapshot.projections.engine import run
 
-    out = Terminal.stdout()
     with open_to_add() as ledger, Progress() as progress:
         found = run(
             ledger,
@@ -116,6 +122,21 @@ def run_command(names: tuple[str, ...], on_error: str | None, retry: bool, as_js
     for one in found:
         out.json_line(msgspec.json.encode(one)) if as_json else _outcome(out, one)
     return PARTIAL if any(one.error for one in found) else OK
+
+
+def _follow(out: Terminal, names: tuple[str, ...], on_error: str | None, retry: bool, as_json: bool) -> int:
+    from chatsnapshot.projections.following import follow
+
+    told: dict[str, str | None] = {}
+    with open_to_add() as ledger:
+        for found in follow(ledger, names or None, on_error=on_error, retry=retry):
+            for one in found:
+                # What neither moved nor changed its mind is told once only.
+                if one.taken or one.mended or told.get(one.name, "") != one.error:
+                    out.json_line(msgspec.json.encode(one)) if as_json else _outcome(out, one)
+                told[one.name] = one.error
+            out.flush()
+    return PARTIAL if any(told.values()) else OK
 
 
 def _outcome(out: Terminal, one: Outcome) -> None:

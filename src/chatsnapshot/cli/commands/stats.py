@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from chatsnapshot.cli.opening import open_to_read
+from chatsnapshot.cli.opening import open_to_view
 from chatsnapshot.cli.options import json_option, ledger_option, ledger_url, shown_url
 from chatsnapshot.cli.table import Column, table
 from chatsnapshot.cli.terminal import Terminal, bold, dim
 from chatsnapshot.cli.wording import moment, size
 
+if TYPE_CHECKING:
+    from chatsnapshot.projections.volume import Amount
+
 TOP_DEFAULT = 10
-
-
-class _Sum:
-    """Events of one kind and the bytes of their payloads."""
-
-    __slots__ = ("erased", "events", "payload_bytes")
-
-    def __init__(self) -> None:
-        self.events = self.payload_bytes = self.erased = 0
-
-    def add(self, payload: bytes | None) -> None:
-        self.events += 1
-        if payload is None:
-            self.erased += 1
-        else:
-            self.payload_bytes += len(payload)
 
 
 @click.command("stats")
@@ -48,21 +35,14 @@ class _Sum:
 def command(top: int, as_json: bool) -> None:
     """Count events and bytes, by correlation and type.
 
-    Bytes are those of the payloads as they are stored; the file holds ids, hashes and indexes besides.
+    Costs what is new: counts are stored beside the history, where the ledger can be written. Bytes are those of
+    the payloads as they are stored; the file holds ids, hashes and indexes besides.
     """
-    whole = _Sum()
-    correlations: dict[str, _Sum] = {}
-    types: dict[str, _Sum] = {}
-    first = last = None
-    with open_to_read() as ledger:
-        head = ledger.head
-        for entry in ledger.read(until=head):
-            payload = entry.payload_json
-            whole.add(payload)
-            correlations.setdefault(entry.correlation_id, _Sum()).add(payload)
-            types.setdefault(entry.event_type, _Sum()).add(payload)
-            last = entry.recorded_at
-            first = first or last
+    from chatsnapshot.projections.volume import volume_of
+
+    with open_to_view() as ledger:
+        found = volume_of(ledger)
+    whole = found.whole
     url = ledger_url()
     file_bytes = _file_bytes(url)
     out = Terminal.stdout()
@@ -70,17 +50,18 @@ def command(top: int, as_json: bool) -> None:
         document = {
             "ledger": shown_url(url),
             "events": whole.events,
-            "head": head,
+            "head": found.position,
             "payload_bytes": whole.payload_bytes,
             "erased": whole.erased,
             "file_bytes": file_bytes,
-            "first_recorded_at": first,
-            "last_recorded_at": last,
-            "correlations": _listed(correlations, "correlation_id"),
-            "types": _listed(types, "event_type"),
+            "first_recorded_at": found.first_recorded_at,
+            "last_recorded_at": found.last_recorded_at,
+            "correlations": _listed(found.correlations, "correlation_id"),
+            "types": _listed(found.types, "event_type"),
         }
         out.json_line(msgspec.json.encode(document))
         return
+    first, last = found.first_recorded_at, found.last_recorded_at
     out.line(bold(shown_url(url)))
     table(
         out,
@@ -89,18 +70,18 @@ def command(top: int, as_json: bool) -> None:
             ("events", f"{whole.events:,}"),
             ("payloads", size(whole.payload_bytes) + (f", {whole.erased:,} erased" if whole.erased else "")),
             ("file", size(file_bytes) if file_bytes is not None else ""),
-            ("recorded", f"{moment(first, digits=0)} to {moment(last, digits=0)}" if first else ""),
+            ("recorded", f"{moment(first, digits=0)} to {moment(last, digits=0)}" if first and last else ""),
         ],
         indent="  ",
     )
-    _largest(out, "CORRELATION", correlations, top)
-    _largest(out, "TYPE", types, top)
+    _largest(out, "CORRELATION", found.correlations, top)
+    _largest(out, "TYPE", found.types, top)
 
 
-def _largest(out: Terminal, heading: str, sums: Mapping[str, _Sum], top: int) -> None:
-    if not sums:
+def _largest(out: Terminal, heading: str, amounts: Mapping[str, Amount], top: int) -> None:
+    if not amounts:
         return
-    ranked = sorted(sums.items(), key=lambda item: (-item[1].payload_bytes, item[0]))
+    ranked = list(amounts.items())
     out.line()
     table(
         out,
@@ -112,10 +93,10 @@ def _largest(out: Terminal, heading: str, sums: Mapping[str, _Sum], top: int) ->
         out.line(dim(f"  and {len(ranked) - top:,} more"))
 
 
-def _listed(sums: Mapping[str, _Sum], key: str) -> list[dict[str, Any]]:
-    ranked = sorted(sums.items(), key=lambda item: (-item[1].payload_bytes, item[0]))
+def _listed(amounts: Mapping[str, Amount], key: str) -> list[dict[str, Any]]:
     return [
-        {key: name, "events": found.events, "payload_bytes": found.payload_bytes} for name, found in ranked
+        {key: name, "events": found.events, "payload_bytes": found.payload_bytes}
+        for name, found in amounts.items()
     ]
 
 
