@@ -23,6 +23,7 @@ MEASUREMENTS = (
     "transcripts",
     "postgresql",
     "scale",
+    "nats",
 )
 
 LARGER = ("growth", "projections")
