@@ -53,7 +53,12 @@ def migrations() -> tuple[Migration, ...]:
 
 def applied(db: Connection) -> int:
     """The last step that was applied to the database; 0 when there is no schema."""
-    (there,) = _row(db, "SELECT to_regclass('chatsnapshot.migration') IS NOT NULL")
+    # Not to_regclass(): it may answer from a cache that is older than the lock that was waited for.
+    (there,) = _row(
+        db,
+        "SELECT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = 'chatsnapshot' AND c.relname = 'migration')",
+    )
     return int(_row(db, "SELECT coalesce(max(number), 0) FROM chatsnapshot.migration")[0]) if there else 0
 
 

@@ -30,8 +30,9 @@ CREATE FUNCTION chatsnapshot.append(
   OUT leaves bytea[]
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET chatsnapshot.writing = 'on' SET plan_cache_mode = force_generic_plan AS $$
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
+  v_writing text := set_config('chatsnapshot.writing', 'on', true); -- what the triggers ask for
   v_count integer := cardinality(p_event_id);
   v_frontier bytea;
   v_last text;

@@ -20,8 +20,9 @@ CREATE FUNCTION chatsnapshot.import(
   p_payload_bytes integer[]
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET chatsnapshot.writing = 'on' AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  v_writing text := set_config('chatsnapshot.writing', 'on', true); -- what the triggers ask for
   v_count integer := cardinality(p_event_id);
   v_size bigint;
   v_frontier bytea;

@@ -3,8 +3,9 @@
 
 CREATE FUNCTION chatsnapshot.erase(p_ledger integer, p_positions bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET chatsnapshot.writing = 'on' AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  v_writing text := set_config('chatsnapshot.writing', 'on', true); -- what the triggers ask for
   v_archived bigint[];
   v_digests bytea[];
 BEGIN

@@ -2,8 +2,9 @@
 
 CREATE FUNCTION chatsnapshot.create_ledger(p_name text, p_ledger_id text, p_format integer, p_created_at text)
 RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET chatsnapshot.writing = 'on' AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  v_writing text := set_config('chatsnapshot.writing', 'on', true); -- what the triggers ask for
   v_number integer;
 BEGIN
   PERFORM chatsnapshot.lock(0);
