@@ -10,10 +10,14 @@ import msgspec
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.errors import InvalidEvent, NotFound
 from chatsnapshot.projections.context.records import positions_of
+from chatsnapshot.projections.gathering import family_states
+from chatsnapshot.projections.graph import GraphProjection
 from chatsnapshot.projections.latest import newest
+from chatsnapshot.projections.replaying import store_of
 from chatsnapshot.projections.shapes import Item
 from chatsnapshot.projections.transcript import TranscriptProjection
 from chatsnapshot.projections.transcriptstate import TranscriptState
+from chatsnapshot.reading import position_until
 
 __all__ = ["EVENTS_MATCHED_MAX", "Gathered", "Unit", "gather", "keep_matched", "matched_by"]
 
@@ -46,20 +50,13 @@ class Gathered(msgspec.Struct):
 
 
 def gather(ledger: Any, correlations: Sequence[str], until: Any, children: bool) -> Gathered:
-    """Read and fold whole correlations; raises :class:`NotFound` for one without events."""
+    """Whole correlations, out of stored states and what is new; raises :class:`NotFound` for one without events."""
     states: dict[str, TranscriptState] = {}
     found = Gathered([], {}, {})
-    projection = TranscriptProjection()
+    read = _folded if store_of(ledger) is None else _stored
     for correlation in correlations:
-        if correlation in states:
-            continue  # came with its parent
-        known = set(states)
-        for entry in newest(ledger, ledger.replay(correlation, until=until, children=children)):
-            if entry.correlation_id in known:
-                continue
-            state = states.get(entry.correlation_id) or projection.initial()
-            states[entry.correlation_id] = projection.apply(state, entry)
-            _note(found, entry)
+        if correlation not in states:  # else it came with its parent
+            read(ledger, correlation, until, children, states, found)
         if correlation not in states:
             raise NotFound(f"no events under correlation {correlation!r} up to {until}")
     for name, state in states.items():
@@ -67,6 +64,50 @@ def gather(ledger: Any, correlations: Sequence[str], until: Any, children: bool)
             found.units.append(Unit(item.position, positions_of(item), name, item))
     found.units.sort(key=lambda unit: unit.position)
     return found
+
+
+def _stored(
+    ledger: Any,
+    correlation: str,
+    until: Any,
+    children: bool,
+    states: dict[str, TranscriptState],
+    found: Gathered,
+) -> None:
+    """What was said out of the stored transcripts, what led to what out of the stored graphs."""
+    # One position for both, whatever is recorded meanwhile.
+    position = position_until(ledger._store, until, ledger.head)
+    transcripts = family_states(ledger, TranscriptProjection(), correlation, position, children)
+    graphs = family_states(ledger, GraphProjection(), correlation, position, children)
+    for name, graph in graphs.items():
+        if name in states:
+            continue
+        for node in graph.nodes:
+            found.places[node.event_id] = node.position
+            if node.cause is not None or node.links:
+                found.causes[node.position] = (*([] if node.cause is None else [node.cause]), *node.links)
+        found.last = max(found.last, graph.nodes[-1].position)
+    for name, state in transcripts.items():
+        states.setdefault(name, state)
+
+
+def _folded(
+    ledger: Any,
+    correlation: str,
+    until: Any,
+    children: bool,
+    states: dict[str, TranscriptState],
+    found: Gathered,
+) -> None:
+    """The same of something that only reads like a ledger."""
+    projection = TranscriptProjection()
+    known = set(states)
+    for entry in newest(ledger, ledger.replay(correlation, until=until, children=children)):
+        if entry.correlation_id in known:
+            continue
+        state = states.get(entry.correlation_id) or projection.initial()
+        states[entry.correlation_id] = projection.apply(state, entry)
+        _note(found, entry)
 
 
 def _note(found: Gathered, entry: LedgerEntry) -> None:
