@@ -25,6 +25,7 @@ CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 """How long a question after the head waits: it is asked again, and while there is no leader nobody answers."""
+_SEND_MESSAGES = 64
 _COMMIT_SECONDS = 2.0
 _COMMIT_BYTES_A_SECOND = 4_000_000
 _REFUSED_SECONDS = 1.5
@@ -307,6 +308,10 @@ class Connection:
                     headers["Nats-Batch-Sequence"] = str(number)
                     await client.publish(subject, data, headers=headers)
                     headers = {}
+                    if not number % _SEND_MESSAGES:
+                        await asyncio.sleep(
+                            0
+                        )  # the client sends while it is waited for, and the server takes it
             except (Exception, asyncio.CancelledError) as error:
                 raise self._broken(error) from None
             subject, data = messages[-1]

@@ -19,6 +19,7 @@ from chatsnapshot.errors import CommitUncertain, LedgerError, LimitExceeded, Sto
 from chatsnapshot.jsonvalue import Blob, blob_digests
 from chatsnapshot.stores.base import Group, Outcome, Row
 from chatsnapshot.stores.clockwatch import ClockWatch
+from chatsnapshot.stores.draft import LEDGER_CORRELATION
 from chatsnapshot.stores.imports import check_rows, named_positions, row_header
 from chatsnapshot.stores.nats.address import Address
 from chatsnapshot.stores.nats.answers import ApiError, Away, Denied, Unanswered, Unsent, mapped
@@ -37,6 +38,8 @@ __all__ = ["BATCH_EVENTS_MAX", "Writing"]
 BATCH_EVENTS_MAX = 1_000
 """Messages that NATS takes in one atomic batch."""
 
+_FRAME_BYTES = 512
+"""Room for the headers of a message."""
 _PAUSE_SECONDS = 0.02
 _PAUSE_SECONDS_MAX = 0.25
 _SEQUENCES_KEPT = 100_000
@@ -267,6 +270,7 @@ class Writing:
     ) -> tuple[list[Facts], list[tuple[str, bytes]]]:
         first, last = made.rows[0][0], made.rows[-1][0]
         subjects = f"{self._address.subjects}.ev."
+        room = self._connection.max_payload - _FRAME_BYTES
         all_facts: list[Facts] = []
         messages: list[tuple[str, bytes]] = []
         for row, header in zip(made.rows, headers, strict=True):
@@ -280,11 +284,11 @@ class Writing:
                 key=None if place is None else place.text(),
                 parts=0 if kept is None else parts_of(kept),
                 blobs=payload is not None and b"$blob" in payload and bool(blob_digests(payload)),
-                erases=tuple(named_positions(row)),
+                erases=tuple(named_positions(row)) if row[7] == LEDGER_CORRELATION else (),
                 root=root_text(made.tree.root()) if row[0] == last else None,
             )
             data = write_message(facts, header, kept)
-            if len(data) > self._connection.max_payload - 512:
+            if len(data) > room:
                 raise LimitExceeded(
                     "max_payload of the NATS server",
                     self._connection.max_payload,
