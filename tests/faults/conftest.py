@@ -211,3 +211,22 @@ def program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
         process.communicate()
+
+
+def _mounts(*unshare: str) -> bool:
+    command = [*unshare, "sh", "-c", "mount -t tmpfs -o size=1m tmpfs /mnt"]
+    try:
+        return subprocess.run(command, capture_output=True, timeout=30).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+@pytest.fixture
+def small_file_system(require: Callable[[object, str], None]) -> list[str]:
+    """A command to begin with, that is allowed to mount a file system which nobody else sees."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("small file systems are mounted on Linux only")
+    ways = [["unshare", "-m"], ["unshare", "-Urm"]]
+    allowed = next((way for way in ways if _mounts(*way)), [])
+    require(allowed, "leave to mount a small file system (unshare -m, or user namespaces for unshare -Urm)")
+    return allowed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,25 +60,6 @@ with chatsnapshot.open(path) as ledger:
     assert set(found) == set(stored) | uncertain and len(found) == len(set(found))
     assert ledger.verify().ok
 """
-
-
-def _mounts(*unshare: str) -> bool:
-    command = [*unshare, "sh", "-c", "mount -t tmpfs -o size=1m tmpfs /mnt"]
-    try:
-        return subprocess.run(command, capture_output=True, timeout=30).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-
-
-@pytest.fixture
-def small_file_system(require: Callable[[object, str], None]) -> list[str]:
-    """A command to begin with, that is allowed to mount a file system which nobody else sees."""
-    if not sys.platform.startswith("linux"):
-        pytest.skip("small file systems are mounted on Linux only")
-    ways = [["unshare", "-m"], ["unshare", "-Urm"]]
-    allowed = next((way for way in ways if _mounts(*way)), [])
-    require(allowed, "leave to mount a small file system (unshare -m, or user namespaces for unshare -Urm)")
-    return allowed
 
 
 def test_a_full_file_system_is_said_and_recording_goes_on_when_there_is_room(
