@@ -28,7 +28,7 @@ from chatsnapshot.stores.open import locate
 __all__ = ["Diagnosis", "diagnose"]
 
 
-SERVERS = {"postgresql": "postgresql", "mongodb": "mongodb"}
+SERVERS = {"postgresql": "postgresql", "mongodb": "mongodb", "nats": "nats"}
 """For each kind of store on a server the module here whose ``look_at_server(location)`` gives the findings.
 
 It raises :class:`NotFound` when there is no ledger; a server that cannot be reached is a finding.
