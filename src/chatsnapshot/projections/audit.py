@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from chatsnapshot.envelope import LedgerEntry
-from chatsnapshot.events.fields import payload_of
 from chatsnapshot.projections.auditmarks import Said, attributes_of, read_mark, subjects_of
 from chatsnapshot.projections.auditshapes import Audit, AuditLine
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.lineage import Link, Start, depths, upwards
-from chatsnapshot.projections.lines import line, short, who
+from chatsnapshot.projections.lines import short
+from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pairing import Edge, Pairs
-from chatsnapshot.projections.times import happened
 
 __all__ = ["Act", "AuditProjection", "AuditState", "shape_audit"]
 
@@ -65,33 +63,36 @@ class AuditProjection:
 
     def apply(self, state: AuditState, entry: LedgerEntry) -> AuditState:
         """Append the entry's act, or complete the one that it ends."""
+        return self.take(state, Once(entry))
+
+    def take(self, state: AuditState, once: Once) -> AuditState:
+        """As :meth:`apply`."""
         if not state.correlation_id:
-            state.correlation_id = entry.correlation_id
-            state.first_position = entry.position
-            state.cause = entry.causation_id if entry.sequence == 1 else None
-        state.last_position = entry.position
-        if entry.erased:
-            state.erased.append(entry.position)
-        payload = payload_of(entry)
-        said = read_mark(entry, payload)
+            state.correlation_id = once.correlation_id
+            state.first_position = once.position
+            state.cause = once.causation_id if once.sequence == 1 else None
+        state.last_position = once.position
+        if once.erased:
+            state.erased.append(once.position)
+        said = read_mark(once.entry, once.payload)
         if said is None:
             return state
-        act = _act(entry, payload, said)
+        act = _act(once, said)
         if said.kind in ("run", "workflow") and said.edge == "start":
             if said.kind == "run" and not ("run" in state.pairs and state.pairs["run"].open.held):
                 for kind in ("tool", "service", "question"):
                     state.pairs.setdefault(kind, Pairs()).forget_waiting()
             named = act.line.principal or said.user
             if named is not None and (state.principal is None or said.kind == "run"):
-                state.principal, state.principal_position = named, entry.position
+                state.principal, state.principal_position = named, once.position
         number = len(state.acts)
         state.acts.append(act)
         if said.edge == "whole":
             return state
         pairs = state.pairs.setdefault(said.kind, Pairs())
-        edge = Edge(number, said.id, said.name, entry.event_id, _cause(said, entry))
-        if said.kind in ("run", "workflow") and edge.id is None and entry.correlation_id in pairs.open.by_id:
-            edge.id = entry.correlation_id
+        edge = Edge(number, said.id, said.name, once.event_id, _cause(said, once))
+        if said.kind in ("run", "workflow") and edge.id is None and once.correlation_id in pairs.open.by_id:
+            edge.id = once.correlation_id
         if said.edge == "start":
             match = pairs.start(edge)
             pair = (number, match[0].index) if match else None
@@ -119,35 +120,35 @@ class AuditProjection:
         return shape_audit(states, links, correlation_id)
 
 
-def _cause(said: Said, entry: LedgerEntry) -> str | None:
+def _cause(said: Said, once: Once) -> str | None:
     """The event that an end may belong to."""
-    return entry.causation_id or (said.id if said.kind == "question" else None)
+    return once.causation_id or (said.id if said.kind == "question" else None)
 
 
-def _act(entry: LedgerEntry, payload: Mapping[str, Any], said: Said) -> Act:
-    kept = attributes_of(entry)
+def _act(once: Once, said: Said) -> Act:
+    kept = attributes_of(once.entry)
     principal = kept.get("principal")
     approver = kept.get("approver") or said.approver
     made = AuditLine(
-        position=entry.position,
-        positions=(entry.position,),
-        correlation_id=entry.correlation_id,
-        at=happened(entry),
+        position=once.position,
+        positions=(once.position,),
+        correlation_id=once.correlation_id,
+        at=once.at,
         kind=said.ask if said.kind == "question" and said.ask in ("approval", "edit") else said.kind,
-        what=line(entry, payload),
-        actor=kept.get("actor") or who(entry, payload),
+        what=once.what,
+        actor=kept.get("actor") or once.who,
         principal=principal,
-        principal_position=None if principal is None else entry.position,
+        principal_position=None if principal is None else once.position,
         decision=said.decision,
         approver=approver,
         policy=kept.get("policy"),
         outcome=kept.get("outcome") or ("open" if said.edge == "start" else said.outcome),
         reason=short(kept.get("reason") or said.reason or "") or None,
-        subjects=subjects_of(entry),
-        erased=entry.erased,
+        subjects=subjects_of(once.entry),
+        erased=once.erased,
     )
-    answer = entry.event_id if said.kind == "question" and said.edge == "end" else None
-    return Act(made, said, entry.event_id, entry.causation_id, answer)
+    answer = once.event_id if said.kind == "question" and said.edge == "end" else None
+    return Act(made, said, once.event_id, once.causation_id, answer)
 
 
 def _join(state: AuditState, start: int, end: int) -> None:

@@ -15,17 +15,15 @@ from chatsnapshot.events.catalogue import (
     WORKFLOW_ENDS,
     WORKFLOW_STARTS,
 )
-from chatsnapshot.events.facts import read_change
-from chatsnapshot.events.fields import payload_of, text_of
-from chatsnapshot.events.normaliser import read_answer, read_handoff, read_question, read_run, read_task
+from chatsnapshot.events.fields import text_of
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.lineage import Link, Start
-from chatsnapshot.projections.lines import line, short, who
+from chatsnapshot.projections.lines import short
+from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pairing import Edge, Pairs
 from chatsnapshot.projections.runs import RunsProjection
 from chatsnapshot.projections.runstate import RunsState
 from chatsnapshot.projections.stateshapes import States, Subject
-from chatsnapshot.projections.times import happened
 
 __all__ = ["LatestState", "StateProjection"]
 
@@ -82,26 +80,29 @@ class StateProjection:
 
     def apply(self, state: LatestState, entry: LedgerEntry) -> LatestState:
         """Take in what the entry says of its subjects."""
+        return self.take(state, Once(entry))
+
+    def take(self, state: LatestState, once: Once) -> LatestState:
+        """As :meth:`apply`."""
         if not state.correlation_id:
-            state.correlation_id = entry.correlation_id
-            state.first_position = entry.position
-            state.cause = entry.causation_id if entry.sequence == 1 else None
-        state.last_position = entry.position
-        payload = payload_of(entry)
-        event_type = entry.event_type
+            state.correlation_id = once.correlation_id
+            state.first_position = once.position
+            state.cause = once.causation_id if once.sequence == 1 else None
+        state.last_position = once.position
+        event_type = once.event_type
         read = _READ.get(event_type)
         if event_type in _LIFECYCLE:
-            _run(state, entry, payload)
+            _run(state, once)
         elif read is not None:
-            _take(state, entry, read(entry, payload))
+            _take(state, once, read(once))
         elif event_type.startswith(_TASK):
-            _task(state, entry, payload)
+            _task(state, once)
         elif event_type == "execution.human_input_requested":
-            _asked(state, entry, payload)
+            _asked(state, once)
         elif event_type == "execution.human_input_received":
-            _answered(state, entry, payload)
+            _answered(state, once)
         if event_type.startswith("execution."):
-            _agents(state, entry, payload)
+            _agents(state, once)
         return state
 
     def result(self, state: LatestState) -> States:
@@ -142,7 +143,7 @@ def _agents_once(subjects: Iterable[Subject]) -> list[Subject]:
     return [*found, *agents.values()]
 
 
-def _take(state: LatestState, entry: LedgerEntry, told: Told) -> None:
+def _take(state: LatestState, once: Once, told: Told) -> None:
     key = f"{told.kind}:{told.id}"
     before = state.subjects.get(key)
     state.subjects[key] = Subject(
@@ -153,30 +154,30 @@ def _take(state: LatestState, entry: LedgerEntry, told: Told) -> None:
         value=told.value,
         before=told.before or (before.state if before else None),
         reason=told.reason,
-        since=happened(entry),
-        position=entry.position,
-        first_position=before.first_position if before else entry.position,
+        since=once.at,
+        position=once.position,
+        first_position=before.first_position if before else once.position,
         changes=before.changes + 1 if before else 1,
-        correlation_id=entry.correlation_id,
-        erased=entry.erased,
+        correlation_id=once.correlation_id,
+        erased=once.erased,
     )
 
 
-def _run(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+def _run(state: LatestState, once: Once) -> None:
     """Which run an event is about, and its status, as the ``runs`` view has it."""
-    state.runs = _RUNS.apply(state.runs, entry)
+    state.runs = _RUNS.take(state.runs, once)
     number = state.runs.owners[-1][1]
     run = next(one for one in reversed(state.runs.runs.values()) if one.number == number)
-    facts = read_run(payload, f"{run.kind}_id")
+    facts = once.facts
     reason = short(facts.error or facts.reason or "") or None
-    _take(state, entry, Told(run.kind, run.run_id, run.executions[-1].status, run.name, reason=reason))
+    _take(state, once, Told(run.kind, run.run_id, run.executions[-1].status, run.name, reason=reason))
 
 
-def _change(kind: str) -> Callable[[LedgerEntry, Mapping[str, Any]], Told]:
-    def read(entry: LedgerEntry, payload: Mapping[str, Any]) -> Told:
-        change = read_change(payload)
-        subject = change.subject or who(entry, payload) or entry.correlation_id
-        after = "[erased]" if entry.erased else short(text_of(change.after)) or "unknown"
+def _change(kind: str) -> Callable[[Once], Told]:
+    def read(once: Once) -> Told:
+        change = once.facts
+        subject = change.subject or once.who or once.correlation_id
+        after = "[erased]" if once.erased else short(text_of(change.after)) or "unknown"
         value = change.after if isinstance(change.after, (dict, list)) else None
         before = None if change.before is None else short(text_of(change.before))
         return Told(
@@ -186,11 +187,13 @@ def _change(kind: str) -> Callable[[LedgerEntry, Mapping[str, Any]], Told]:
     return read
 
 
-def _task(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
-    status = entry.event_type.removeprefix(_TASK)
-    task = read_task(payload)
+def _task(state: LatestState, once: Once) -> None:
+    status = once.event_type.removeprefix(_TASK)
+    if status not in _STAGES:
+        return
+    task = once.facts
     named = task.task_id or task.name
-    if status not in _STAGES or named is None:
+    if named is None:
         return
     # Of one attempt what is recorded late does not undo what came of it; an attempt without a number is a new one.
     reached = state.reached.get(named)
@@ -207,62 +210,61 @@ def _task(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) ->
         order = (reached[0], order[1])
     state.reached[named] = order
     reason = short(task.error or task.reason or "") or None
-    _take(state, entry, Told("task", named, status, task.name, reason=reason))
+    _take(state, once, Told("task", named, status, task.name, reason=reason))
 
 
-def _asked(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
-    asked = read_question(payload)
-    named = asked.question_id or entry.event_id
-    text = "[erased]" if entry.erased else short(asked.text)
-    _take(state, entry, Told("question", named, "open", text or None))
+def _asked(state: LatestState, once: Once) -> None:
+    asked = once.facts
+    named = asked.question_id or once.event_id
+    text = "[erased]" if once.erased else short(asked.text)
+    _take(state, once, Told("question", named, "open", text or None))
     if state.questions is None:
         state.questions = Pairs()
     match = state.questions.start(
-        Edge(entry.sequence, asked.question_id, None, entry.event_id, entry.causation_id)
+        Edge(once.sequence, asked.question_id, None, once.event_id, once.causation_id)
     )
     if match is None:
-        state.asked[entry.sequence] = named
+        state.asked[once.sequence] = named
     else:
         _settle(state, f"question:{named}", "answered", None, None)
 
 
-def _answered(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
-    answer = read_answer(payload)
-    edge = Edge(entry.sequence, answer.answers, None, entry.event_id, entry.causation_id or answer.answers)
+def _answered(state: LatestState, once: Once) -> None:
+    answer = once.facts
+    edge = Edge(once.sequence, answer.answers, None, once.event_id, once.causation_id or answer.answers)
     if state.questions is None:
         state.questions = Pairs()
     match = state.questions.end(edge, lone=True)
     if match is not None:
         named = state.asked.pop(match[0].index)
-        _settle(state, f"question:{named}", "answered", entry, answer.decision)
+        _settle(state, f"question:{named}", "answered", once, answer.decision)
 
 
-def _settle(state: LatestState, key: str, word: str, entry: LedgerEntry | None, decision: str | None) -> None:
+def _settle(state: LatestState, key: str, word: str, once: Once | None, decision: str | None) -> None:
     known = state.subjects[key]
     state.subjects[key] = msgspec.structs.replace(
         known,
         state=word,
         before=known.state,
         reason=decision,
-        since=known.since if entry is None else happened(entry),
-        position=known.position if entry is None else entry.position,
+        since=known.since if once is None else once.at,
+        position=known.position if once is None else once.position,
         changes=known.changes + 1,
     )
 
 
-def _agents(state: LatestState, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+def _agents(state: LatestState, once: Once) -> None:
     """What the agents that the entry names did last."""
-    names = [who(entry, payload)] if entry.source.origin == "agent" else []
-    if entry.event_type == "execution.handoff":
-        given = read_handoff(payload)
+    names = [once.who] if once.source.origin == "agent" else []
+    if once.event_type == "execution.handoff":
+        given = once.facts
         names += [given.source, given.target]
-    doing = line(entry, payload)
     for name in dict.fromkeys(names):
         if name is not None:
-            _take(state, entry, Told("agent", name, doing))
+            _take(state, once, Told("agent", name, once.what))
 
 
-_READ: dict[str, Callable[[LedgerEntry, Mapping[str, Any]], Told]] = {
+_READ: dict[str, Callable[[Once], Told]] = {
     "system.state_transition": _change("process"),
     "execution.state_change": _change("step"),
 }
