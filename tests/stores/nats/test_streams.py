@@ -33,6 +33,11 @@ accounts {
       publish: ["$JS.API.INFO", "$JS.API.STREAM.INFO.>", "$JS.API.STREAM.MSG.GET.>", "$JS.API.DIRECT.GET.>",
         "chatsnapshot.*.vault.>", "chatsnapshot.*.head"],
       subscribe: ["_INBOX.>"] } }
+    { user: "scribe", password: "s3cret-on", permissions: { subscribe: ["_INBOX.>", "chatsnapshot.page.head"],
+      publish: ["$JS.API.INFO"
+        "$JS.API.STREAM.INFO.chatsnapshot_page", "$JS.API.STREAM.INFO.chatsnapshot_page_vault"
+        "$JS.API.DIRECT.GET.chatsnapshot_page", "$JS.API.DIRECT.GET.chatsnapshot_page_vault"
+        "$JS.API.STREAM.MSG.GET.chatsnapshot_page_vault", "chatsnapshot.page.>"] } }
     { user: "deaf", password: "s3cret-on", permissions: { publish: [">"], subscribe: ["nothing"] } }
   ] }
   off { users: [{ user: "off", password: "s3cret-off" }] }
@@ -96,6 +101,19 @@ def test_a_reader_needs_no_permission_to_write(account: Callable[[str, str], str
         with chatsnapshot.open(account("reader:s3cret-on", "read"), read_only=True) as reader:
             assert [entry.payload for entry in reader.read()] == [{"n": 1}]
             assert reader.verify().ok
+
+
+def test_the_permissions_of_the_page_let_a_writer_record_and_not_erase(
+    account: Callable[[str, str], str],
+) -> None:
+    chatsnapshot.open(account("on:s3cret-on", "page")).close()
+    with chatsnapshot.open(account("scribe:s3cret-on", "page")) as ledger:
+        ledger.record("demo.step", {"data": b"x" * 100_000}, correlation_id="run")
+        ledger.record_many([{"event_type": "demo.step", "correlation_id": "run", "payload": {"n": 1}}] * 3)
+        assert ledger.verify().ok
+        with pytest.raises(StoreUnavailable, match="may not publish to .*STREAM.MSG.DELETE"):
+            ledger.erase(2, reason="asked to")
+        assert [entry.erased for entry in ledger.read(until=2)] == [False, True]
 
 
 def test_an_account_without_space_says_that_it_is_full_and_works_again(
