@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from chatsnapshot.integrity import TILE_HASHES
 from chatsnapshot.stores.base import Finding
-from chatsnapshot.stores.mongodb.connecting import Collections
+from chatsnapshot.stores.mongodb.connecting import Collections, Document
 from chatsnapshot.stores.mongodb.schema import missing_indexes
 
 __all__ = ["blobs_of", "examine"]
@@ -36,9 +36,14 @@ def blobs_of(on: Collections, ledger: str) -> list[tuple[bytes, int, int]]:
     }
     listed: list[tuple[bytes, int, int]] = []
     for document in on.blob.find({"ledger": ledger}):
-        if "pending" not in document:
-            digest = bytes.fromhex(document["_id"].rpartition("/")[2])
-            listed.append((digest, int(document["bytes"]), users.get(digest, 0)))
+        digest = bytes.fromhex(document["_id"].rpartition("/")[2])
+        count = users.get(digest, 0)
+        if not count:  # it may have come, or gone, since the entries were looked at
+            count = on.entry.count_documents({"ledger": ledger, "blobs": digest})
+            if not count and on.blob.find_one({"_id": document["_id"]}) is None:
+                continue
+        if "pending" not in document or count:
+            listed.append((digest, int(document["bytes"]), count))
     return sorted(listed)
 
 
@@ -70,7 +75,7 @@ def _covered(on: Collections, ledger: str, position: int) -> bool:
 
 def _blobs(on: Collections, ledger: str) -> Iterator[Finding]:
     """Lengths of blobs, parts without a blob, blobs of entries that are erased."""
-    steps = [
+    steps: list[Document] = [
         {"$match": {"ledger": ledger, "of": {"$gte": "blob/", "$lt": "blob0"}}},
         {
             "$group": {
@@ -81,22 +86,17 @@ def _blobs(on: Collections, ledger: str) -> Iterator[Finding]:
             }
         },
     ]
-    parts = {group["_id"].partition("/")[2]: group for group in on.part.aggregate(steps)}
+    parts = {group["_id"].partition("/")[2]: _Parts(group) for group in on.part.aggregate(steps)}
     listed = {document["_id"].rpartition("/")[2]: document for document in on.blob.find({"ledger": ledger})}
-    for digest, document in listed.items():
-        if "pending" in document:
-            continue
-        found = parts.get(digest, {"bytes": 0, "parts": 0, "last": -1})
-        if found["bytes"] != document["bytes"] or found["parts"] != found["last"] + 1:
-            yield Finding(
-                None,
-                f"parts of blob {digest}",
-                f"{document['bytes']} bytes",
-                f"{found['bytes']} bytes in {found['parts']} parts",
-            )
-    for digest in parts:
-        if digest not in listed and on.blob.find_one({"_id": f"{ledger}/{digest}"}) is None:
-            yield Finding(None, "parts of a blob that is not listed", "a document in cs_blob", digest)
+    for digest in listed.keys() | parts.keys():
+        fault = _fault(digest, listed.get(digest), parts.get(digest))
+        if fault is not None:  # looked at once more by itself: others may store or erase it meanwhile
+            steps[0]["$match"]["of"] = f"blob/{digest}"
+            now = next(iter(on.part.aggregate(steps)), None)
+            document = on.blob.find_one({"_id": f"{ledger}/{digest}"})
+            fault = _fault(digest, document, None if now is None else _Parts(now))
+        if fault is not None:
+            yield fault
     erased = {"ledger": ledger, "blobs": {"$exists": True}, "salt": {"$exists": False}}
     for document in on.entry.find(erased, {"position": 1, "blobs": 1}):
         for named in document["blobs"]:
@@ -106,3 +106,24 @@ def _blobs(on: Collections, ledger: str) -> Iterator[Finding]:
                 "a payload that names it",
                 bytes(named).hex(),
             )
+
+
+class _Parts:
+    """What the parts of one blob come to."""
+
+    def __init__(self, group: Document) -> None:
+        self.bytes = int(group["bytes"])
+        self.count = int(group["parts"])
+        self.whole = self.count == int(group["last"]) + 1
+
+
+def _fault(digest: str, document: Document | None, parts: _Parts | None) -> Finding | None:
+    """What is wrong with a blob."""
+    if document is None:
+        if parts is None:
+            return None
+        return Finding(None, "parts of a blob that is not listed", "a document in cs_blob", digest)
+    if "pending" in document or (parts is not None and parts.whole and parts.bytes == document["bytes"]):
+        return None
+    found = "no parts" if parts is None else f"{parts.bytes} bytes in {parts.count} parts"
+    return Finding(None, f"parts of blob {digest}", f"{document['bytes']} bytes", found)

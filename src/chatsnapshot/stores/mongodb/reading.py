@@ -20,7 +20,7 @@ __all__ = ["children_of", "head_of", "last_sequences", "read_page", "rows_by_id"
 
 _IDS_AT_ONCE = 1_000
 _SEEKS_MAX = 8
-_FIRST_REPLY = 101
+_FIRST_REPLY_MAX = 1_001
 
 
 def head_of(document: Document | None, url: str) -> Head:
@@ -131,7 +131,9 @@ def read_page(
     rows: list[Row] = []
     size = 0
     full = False
-    with _cursor(on, indexed, others, order, reverse, min(limit, limits.page_entries_max) + 1) as cursor:
+    # Read down, a correlation may begin with entries beyond the head that is read to: they do not count.
+    exact = not others and not (reverse and query.correlation_id is not None)
+    with _cursor(on, indexed, others, order, reverse, limit + 1, exact) as cursor:
         for document in cursor:
             row = whole_row(on, ledger, document)
             if not low < row[POSITION] <= high:
@@ -153,12 +155,18 @@ def read_page(
 
 
 def _cursor(
-    on: Collections, indexed: Document, others: Document, order: str, reverse: bool, first: int
+    on: Collections, indexed: Document, others: Document, order: str, reverse: bool, count: int, exact: bool
 ) -> CommandCursor[Document] | Cursor[Document]:
-    """Documents in order; what an index leads to is named first, what must be looked at after it."""
+    """Documents in order; what an index leads to is named first, what must be looked at after it.
+
+    ``count`` are wanted; where the filter is ``exact`` there are no more to come, and no cursor stays to be closed.
+    """
     direction = -1 if reverse else 1
+    first = min(count, _FIRST_REPLY_MAX)
     if not others:
-        return on.entry.find(indexed, sort=[(order, direction)], batch_size=max(first, 2))
+        return on.entry.find(
+            indexed, sort=[(order, direction)], batch_size=max(first, 2), limit=count if exact else 0
+        )
     steps: list[Document] = [{"$match": indexed}, {"$match": others}, {"$sort": {order: direction}}]
     return on.entry.aggregate(steps, batchSize=max(first, 2))
 

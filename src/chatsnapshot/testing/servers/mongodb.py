@@ -31,8 +31,8 @@ STOP_SECONDS_MAX = 20.0
 TRANSACTION_SECONDS_MAX = 5.0
 """A transaction whose client was killed is ended after so long, as with transactionLifetimeLimitSeconds in MongoDB."""
 
-SELECTION_MS = 3_000
-"""How long clients look for a server that is away, so that tests of that do not take for ever."""
+WAITS = "serverSelectionTimeoutMS=3000&connectTimeoutMS=3000&socketTimeoutMS=8000"
+"""How long clients wait for a server that is away or says nothing, so that tests of that do not take for ever."""
 
 # The server ends when the pipe from its starter does: whatever ends the starter.
 _PROGRAM = """
@@ -92,9 +92,7 @@ class MongodbServer:
 
     def database(self, name: str, user: str = "") -> str:
         """The URL of a database; ``user`` is ``name:password``, known to the database ``admin``."""
-        parts = urlsplit(
-            self._url or f"mongodb://127.0.0.1:{self.port}/?serverSelectionTimeoutMS={SELECTION_MS}"
-        )
+        parts = urlsplit(self._url or f"mongodb://127.0.0.1:{self.port}/?{WAITS}")
         options = dict(parse_qsl(parts.query))
         hosts = parts.netloc
         if user:
