@@ -90,6 +90,10 @@ def restore(
 def _check_source(source: Location) -> None:
     if source.kind == "memory":
         raise LedgerError("a memory: ledger has no files to copy; record to a path such as runs.db")
+    if source.target:
+        raise LedgerError(
+            f"{source.url} is on a server and has no files to copy; use chatsnapshot copy, or the server's own backups"
+        )
     if not os.path.exists(source.path):
         raise NotFound(f"no ledger at {source.path}; check the path")
 

@@ -47,6 +47,10 @@ def fsck(
     location = locate(url)
     if location.kind == "memory":
         raise LedgerError("a memory: ledger has no files; name a path such as runs.db")
+    if location.target:
+        raise LedgerError(
+            f"{location.url} is on a server and has no files of ours; ask chatsnapshot doctor and chatsnapshot verify"
+        )
     if not os.path.exists(location.path):
         raise NotFound(f"no ledger at {location.path}; check the path")
     done: list[str] = []

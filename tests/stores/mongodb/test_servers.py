@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,3 +205,16 @@ def test_wrong_users_and_missing_privileges_are_told_apart(guarded_server: Mongo
         pytest.raises(LedgerError, match=r"may not do this.*docs/mongodb\.md"),
     ):
         ledger.record("test.made", {"n": 2}, correlation_id="run-1")
+
+
+@pytest.mark.parametrize(
+    "url", ["mongodb://127.0.0.1:1/x", "postgresql://127.0.0.1:1/x", "nats://127.0.0.1:1"]
+)
+def test_backup_and_fsck_say_that_a_ledger_on_a_server_has_no_files(url: str, tmp_path: Path) -> None:
+    from chatsnapshot.backup import backup
+    from chatsnapshot.fsck import fsck
+
+    with pytest.raises(LedgerError, match="is on a server and has no files"):
+        backup(url, tmp_path / "copy.db")
+    with pytest.raises(LedgerError, match="is on a server and has no files"):
+        fsck(url)
