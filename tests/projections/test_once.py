@@ -19,7 +19,7 @@ from chatsnapshot.projections.refolding import digest_at
 from chatsnapshot.projections.times import between, happened
 from chatsnapshot.testing.samples import varied
 
-SHARING = [name for name in engine.known() if hasattr(base.get(name), "take")]
+SHARING = [name for name in engine.known() if hasattr(base.get(name), "take_once")]
 
 TEXTS = st.sampled_from(["", "a", "tool", "function", "user", "$erased", "{}", '{"a": 1}', "[1]", "failed"])
 VALUES = st.recursive(
@@ -60,7 +60,7 @@ def test_shared_readings_give_the_states_of_plain_folds(seed: int) -> None:
             key = projection.key(entry)
             if key is not None:
                 plain[key] = projection.apply(plain.get(key, projection.initial()), entry)
-                together[key] = projection.take(together.get(key, projection.initial()), once)
+                together[key] = projection.take_once(together.get(key, projection.initial()), once)
         assert msgspec.json.encode(together) == msgspec.json.encode(plain), name
 
 

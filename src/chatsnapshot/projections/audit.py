@@ -63,9 +63,9 @@ class AuditProjection:
 
     def apply(self, state: AuditState, entry: LedgerEntry) -> AuditState:
         """Append the entry's act, or complete the one that it ends."""
-        return self.take(state, Once(entry))
+        return self.take_once(state, Once(entry))
 
-    def take(self, state: AuditState, once: Once) -> AuditState:
+    def take_once(self, state: AuditState, once: Once) -> AuditState:
         """As :meth:`apply`."""
         if not state.correlation_id:
             state.correlation_id = once.correlation_id

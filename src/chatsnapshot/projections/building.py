@@ -58,11 +58,11 @@ class Build:
         self.projection: Projection[Any] = slot.projection
         self.on_error = on_error
         self.alone = correlated(self.projection)
-        self.sharing = hasattr(self.projection, "take")
+        self.sharing = hasattr(self.projection, "take_once")
         """Whether it reads entries through :class:`~chatsnapshot.projections.once.Once`."""
         self._key = self.projection.key
         self._apply = self.projection.apply
-        self._share: Any = getattr(self.projection, "take", None)
+        self._share: Any = getattr(self.projection, "take_once", None)
         self.cache: dict[str, Held] = {}
         self.taken = 0
         self.reload()

@@ -42,9 +42,9 @@ class CriticalPathProjection:
         """Append the entry to the timeline."""
         return _TIMELINE.apply(state, entry)
 
-    def take(self, state: TimelineState, once: Once) -> TimelineState:
+    def take_once(self, state: TimelineState, once: Once) -> TimelineState:
         """As :meth:`apply`."""
-        return _TIMELINE.take(state, once)
+        return _TIMELINE.take_once(state, once)
 
     def result(self, state: TimelineState) -> CriticalPath:
         """The critical path of this correlation alone."""

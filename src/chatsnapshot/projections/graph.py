@@ -57,9 +57,9 @@ class GraphProjection:
 
     def apply(self, state: GraphState, entry: LedgerEntry) -> GraphState:
         """Append the entry's node."""
-        return self.take(state, Once(entry))
+        return self.take_once(state, Once(entry))
 
-    def take(self, state: GraphState, once: Once) -> GraphState:
+    def take_once(self, state: GraphState, once: Once) -> GraphState:
         """As :meth:`apply`."""
         if not state.nodes:
             state.correlation_id = once.correlation_id

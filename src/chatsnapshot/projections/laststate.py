@@ -80,9 +80,9 @@ class StateProjection:
 
     def apply(self, state: LatestState, entry: LedgerEntry) -> LatestState:
         """Take in what the entry says of its subjects."""
-        return self.take(state, Once(entry))
+        return self.take_once(state, Once(entry))
 
-    def take(self, state: LatestState, once: Once) -> LatestState:
+    def take_once(self, state: LatestState, once: Once) -> LatestState:
         """As :meth:`apply`."""
         if not state.correlation_id:
             state.correlation_id = once.correlation_id
@@ -165,7 +165,7 @@ def _take(state: LatestState, once: Once, told: Told) -> None:
 
 def _run(state: LatestState, once: Once) -> None:
     """Which run an event is about, and its status, as the ``runs`` view has it."""
-    state.runs = _RUNS.take(state.runs, once)
+    state.runs = _RUNS.take_once(state.runs, once)
     number = state.runs.owners[-1][1]
     run = next(one for one in reversed(state.runs.runs.values()) if one.number == number)
     facts = once.facts

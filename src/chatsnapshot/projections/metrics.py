@@ -53,14 +53,14 @@ class MetricsProjection:
 
     def apply(self, state: MetricsState, entry: LedgerEntry) -> MetricsState:
         """Count the entry in its cell."""
-        return self.take(state, Once(entry))
+        return self.take_once(state, Once(entry))
 
-    def take(self, state: MetricsState, once: Once) -> MetricsState:
+    def take_once(self, state: MetricsState, once: Once) -> MetricsState:
         """As :meth:`apply`."""
         event_type = once.event_type
         if event_type == "execution.run_started" and not state.runs.open:
             _forget(state)
-        state.runs = _RUNS.take(state.runs, once)
+        state.runs = _RUNS.take_once(state.runs, once)
         at = once.at
         if at is not None:
             if state.first_at is None or at < state.first_at:

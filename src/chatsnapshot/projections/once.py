@@ -19,16 +19,17 @@ __all__ = ["Once", "Sharing"]
 
 State = TypeVar("State", bound=msgspec.Struct)
 
+_decode = msgspec.json.decode
 _NOBODY: Any = object()
 
 
 class Sharing(Protocol[State]):
     """A projection that folds what was read of an entry once for all of them.
 
-    Its ``apply(state, entry)`` is ``take(state, Once(entry))``: one rule, whoever reads the entry.
+    Its ``apply(state, entry)`` is ``take_once(state, Once(entry))``: one rule, whoever reads the entry.
     """
 
-    def take(self, state: State, once: Once) -> State:
+    def take_once(self, state: State, once: Once) -> State:
         """As :meth:`~chatsnapshot.projections.base.Projection.apply`; ``once`` is left as it is."""
         ...
 
@@ -62,8 +63,13 @@ class Once:
         self.position: int = entry.position
         self.sequence: int = entry.sequence
         self.correlation_id: str = entry.correlation_id
-        self.payload: Mapping[str, Any] = payload_of(entry)
-        self.erased: bool = entry.payload_json is None
+        raw = entry.payload_json
+        try:
+            payload = _decode(raw)  # type: ignore[arg-type]  # None is no JSON
+        except (msgspec.DecodeError, TypeError, UnicodeDecodeError, RecursionError):
+            payload = None
+        self.payload: Mapping[str, Any] = payload if type(payload) is dict else payload_of(entry)
+        self.erased: bool = raw is None
         # The mark that an event has no time stands in few payloads; only those are asked.
         self.at: str | None = entry.timestamp if "native" not in self.payload else happened(entry)
         self.source: Source = source_of(entry.source_json)

@@ -43,9 +43,9 @@ class RunsProjection:
 
     def apply(self, state: RunsState, entry: LedgerEntry) -> RunsState:
         """Count the entry in the run it belongs to, and follow that run's status."""
-        return self.take(state, Once(entry))
+        return self.take_once(state, Once(entry))
 
-    def take(self, state: RunsState, once: Once) -> RunsState:
+    def take_once(self, state: RunsState, once: Once) -> RunsState:
         """As :meth:`apply`."""
         position = once.position
         if not state.correlation_id:

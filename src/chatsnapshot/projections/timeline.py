@@ -71,9 +71,9 @@ class TimelineProjection:
 
     def apply(self, state: TimelineState, entry: LedgerEntry) -> TimelineState:
         """Append the entry, and close what it ends."""
-        return self.take(state, Once(entry))
+        return self.take_once(state, Once(entry))
 
-    def take(self, state: TimelineState, once: Once) -> TimelineState:
+    def take_once(self, state: TimelineState, once: Once) -> TimelineState:
         """As :meth:`apply`."""
         if not state.items:
             state.correlation_id = once.correlation_id

@@ -61,9 +61,9 @@ class TranscriptProjection:
 
     def apply(self, state: TranscriptState, entry: LedgerEntry) -> TranscriptState:
         """Add what the entry says, or fold it into an item that is there."""
-        return self.take(state, Once(entry))
+        return self.take_once(state, Once(entry))
 
-    def take(self, state: TranscriptState, once: Once) -> TranscriptState:
+    def take_once(self, state: TranscriptState, once: Once) -> TranscriptState:
         """As :meth:`apply`."""
         if not state.correlation_id:
             state.correlation_id = once.correlation_id

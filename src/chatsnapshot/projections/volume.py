@@ -80,7 +80,7 @@ class VolumeProjection:
             amount.payload_bytes += entry.payload_bytes
         return state
 
-    def take(self, state: VolumeState, once: Once) -> VolumeState:
+    def take_once(self, state: VolumeState, once: Once) -> VolumeState:
         """As :meth:`apply`; the payload itself is not looked at."""
         return self.apply(state, once.entry)
 
