@@ -67,7 +67,7 @@ def positions_are_dense_while_tasks_record(bench: Bench) -> None:
 
 @check(2)
 def positions_are_dense_while_threads_record_singly_in_batches_and_in_the_background(bench: Bench) -> None:
-    each = bench.rounds(24)
+    each = 6 * bench.rounds(4)
     with bench.open() as ledger:
 
         def singly(writer: int) -> None:
@@ -176,7 +176,7 @@ def tail_all(
 
 
 def _race_of_processes(bench: Bench, batch: int, filters: dict[str, Any]) -> None:
-    place, each = bench.place(), bench.rounds(60)
+    place, each = bench.place(), batch * bench.rounds(60 // batch)
     with bench.open(place):
         pass
     with bench.workers(5) as (reader, *writers):

@@ -73,7 +73,7 @@ def a_server_that_is_killed_and_comes_back_has_lost_nothing_acknowledged(bench: 
         def kill() -> list[tuple[str, int]]:
             assert bench.server is not None
             try:
-                for _ in range(bench.rounds(3)):
+                for _ in range(1 + bench.rounds(2)):
                     for _ in range(chance.randint(5, 40)):
                         expect(some.acquire(timeout=OUTAGE_SECONDS_MAX), "recording goes on after an outage")
                     bench.server.kill()
