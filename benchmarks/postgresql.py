@@ -56,7 +56,7 @@ class Loop:
             bodies.append(body)
             salts.append(salt)
             commitments.append(commitment)
-            headers.append(head)
+            headers.append(b"\x00" + head)
             trailers.append(tail)
         nothing = [None] * count
         self.db.cursor(binary=True).execute(

@@ -51,3 +51,14 @@ def test_what_cannot_be_read_is_refused_without_showing_it(scheme: str, rest: st
     with pytest.raises(LedgerError) as caught:
         locate(scheme + rest)
     assert "cret" not in str(caught.value)
+
+
+def test_what_is_the_drivers_reaches_it_as_it_was_written() -> None:
+    location = locate("postgresql://u@h/d?options=-c%20a%3Db&ledger=x&password=a+b&sslmode=require")
+    assert location.target == "postgresql://u@h/d?options=-c%20a%3Db&password=a+b&sslmode=require"
+    assert location.ledger == "x"
+
+
+def test_a_plus_in_an_option_of_ours_is_a_plus() -> None:
+    location = locate("postgresql://u@h/d?listen_url=postgresql://u:a+b@h/d")
+    assert dict(location.options) == {"listen_url": "postgresql://u:a+b@h/d"}

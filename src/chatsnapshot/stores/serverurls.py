@@ -18,6 +18,8 @@ SCHEMES = {
     "mongodb+srv": "mongodb",
     "nats": "nats",
     "tls": "nats",
+    "http": "http",
+    "https": "http",
 }
 """The schemes of URLs, and the store that each is for."""
 
@@ -25,6 +27,7 @@ OPTIONS: dict[str, frozenset[str] | None] = {
     "postgresql": frozenset({"ledger", "listen_url"}),
     "mongodb": frozenset({"ledger"}),
     "nats": None,
+    "http": None,
 }
 """Options of a URL that are ours; the others are the driver's. NATS has none of its own: there all are ours."""
 
@@ -49,7 +52,9 @@ def locate_server(text: str, ledger_name: Callable[[str], str]) -> ServerUrl:
     try:
         parts = urlsplit(text)
         parts.hostname, parts.username, parts.password  # noqa: B018 (each may raise)
-        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        # A plus is a plus, as drivers have it, and no blank as in forms.
+        query = parts.query.replace("+", "%2B")
+        given = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError:
         raise LedgerError(
             f"this {scheme}:// URL cannot be read; write {scheme}://user:password@host:port/database?ledger=NAME,"
@@ -67,7 +72,7 @@ def locate_server(text: str, ledger_name: Callable[[str], str]) -> ServerUrl:
         raise LedgerError(f"the option {twice} is twice in the {scheme}:// URL; give it once")
     options = dict(ours)
     ledger = ledger_name(options.pop("ledger", "main"))
-    # As it was written: libpq takes %20 for a blank, and + for a plus.
+    # As it was written: drivers differ in what they take for a blank.
     written = [piece for piece in parts.query.split("&") if piece]
     theirs = "&".join(
         piece

@@ -7,7 +7,7 @@ Format: dimensions, whether there are NULLs, type of the elements, length and lo
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -19,7 +19,6 @@ _HEADER = struct.Struct(">iiIii")
 _EMPTY = struct.Struct(">iiI")
 _length = struct.Struct(">i").pack
 _NULL = _length(-1)
-_UUID_LENGTH = _length(16)
 
 
 class _Array:
@@ -29,9 +28,9 @@ class _Array:
     element: int
     array: int
 
-    def __init__(self, parts: Iterable[bytes], count: int, nulls: bool) -> None:
+    def __init__(self, elements: bytes, count: int, nulls: bool) -> None:
         if count:
-            self.data = b"".join((_HEADER.pack(1, nulls, self.element, count, 1), *parts))
+            self.data = _HEADER.pack(1, nulls, self.element, count, 1) + elements
         else:
             self.data = _EMPTY.pack(0, 0, self.element)
 
@@ -42,7 +41,8 @@ class BytesArray(_Array):
     element, array = 17, 1001
 
     def __init__(self, values: Sequence[bytes | None]) -> None:
-        super().__init__(_parts(values), len(values), None in values)
+        nulls = None in values
+        super().__init__(_with_nulls(values) if nulls else _joined(values), len(values), nulls)  # type: ignore[arg-type]
 
 
 class TextArray(_Array):
@@ -51,17 +51,18 @@ class TextArray(_Array):
     element, array = 25, 1009
 
     def __init__(self, values: Sequence[str | None]) -> None:
-        encoded = [None if value is None else value.encode() for value in values]
-        super().__init__(_parts(encoded), len(values), None in values)
+        nulls = None in values
+        if nulls:
+            encoded = _with_nulls([None if value is None else value.encode() for value in values])
+        else:
+            encoded = _joined(list(map(str.encode, values)))  # type: ignore[arg-type]
+        super().__init__(encoded, len(values), nulls)
 
 
-class UuidArray(_Array):
+class UuidArray(BytesArray):
     """``uuid[]`` of 16 bytes each"""
 
     element, array = 2950, 2951
-
-    def __init__(self, values: Sequence[bytes | None]) -> None:
-        super().__init__(_parts(values), len(values), None in values)
 
 
 class IntArray(_Array):
@@ -73,7 +74,7 @@ class IntArray(_Array):
         count = len(values)
         # A length and a value for each, packed in one go.
         pairs = struct.pack(f">{2 * count}i", *chain.from_iterable((4, value) for value in values))
-        super().__init__((pairs,), count, False)
+        super().__init__(pairs, count, False)
 
 
 class LongArray(_Array):
@@ -83,19 +84,22 @@ class LongArray(_Array):
 
     def __init__(self, values: Sequence[int | None]) -> None:
         packed = [None if value is None else value.to_bytes(8, "big", signed=True) for value in values]
-        super().__init__(_parts(packed), len(values), None in values)
+        super().__init__(_with_nulls(packed), len(values), None in values)
 
 
-def _parts(values: Sequence[bytes | None]) -> list[bytes]:
-    parts: list[bytes] = []
-    add = parts.append
-    for value in values:
-        if value is None:
-            add(_NULL)
-        else:
-            add(_length(len(value)))
-            add(value)
-    return parts
+def _joined(values: Sequence[bytes]) -> bytes:
+    """Lengths and values, one after another."""
+    sizes = list(map(len, values))
+    if sizes and sizes.count(sizes[0]) == len(sizes):
+        length = _length(sizes[0])
+        return length + length.join(values)
+    return b"".join(chain.from_iterable(zip(map(_length, sizes), values, strict=True)))
+
+
+def _with_nulls(values: Sequence[bytes | None]) -> bytes:
+    if values.count(None) == len(values):
+        return _NULL * len(values)
+    return b"".join(_NULL if value is None else _length(len(value)) + value for value in values)
 
 
 def register(connection: psycopg.Connection[Any]) -> None:

@@ -62,6 +62,7 @@ class Connections:
         self._parameters = parameters(target, shown, read_only=read_only)
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
+        self._used: set[Connection] = set()
         self._closed = False
 
     def __repr__(self) -> str:
@@ -125,25 +126,30 @@ class Connections:
                     raise LedgerClosed(f"the ledger {self.shown} was closed; open it again")
                 found = self._idle.pop() if self._idle else None
             if found is None:
-                return self.connect()
-            if _is_alive(found):
-                return found
-            found.close()
+                found = self.connect()
+            elif not _is_alive(found):
+                found.close()
+                continue
+            with self._lock:
+                self._used.add(found)
+            return found
 
     def _give(self, connection: Connection, sound: bool = True) -> None:
         """Take a connection back; it is closed when it failed, is inside a transaction, or enough are idle."""
-        if sound and not connection.closed and connection.info.transaction_status == _IDLE:
-            with self._lock:
-                if not self._closed and len(self._idle) < _IDLE_MAX:
-                    self._idle.append(connection)
-                    return
+        sound = sound and not connection.closed and connection.info.transaction_status == _IDLE
+        with self._lock:
+            self._used.discard(connection)
+            if sound and not self._closed and len(self._idle) < _IDLE_MAX:
+                self._idle.append(connection)
+                return
         connection.close()
 
     def leave(self) -> None:
-        """In a forked child: give up the idle connections without closing them."""
+        """In a forked child: give up the connections, also those that threads of the parent use, without closing them."""
         self._lock = threading.Lock()
-        idle, self._idle = self._idle, []
-        leave_open(idle)
+        left = [*self._idle, *self._used]
+        self._idle, self._used = [], set()
+        leave_open(left)
 
     def close(self) -> None:
         """Close what is idle; what is in use is closed when it comes back."""

@@ -100,7 +100,7 @@ def mapped(error: psycopg.Error, url: str) -> LedgerError:
             f"the server of {url} cancelled the statement ({text}); nothing was stored, raise statement_timeout of "
             "the role, or try again"
         )
-    if state[:2] in ("XX", "58") and state != "58030":
+    if state in ("XX001", "XX002", "58P01"):
         return Corrupt(f"the server of {url} finds damage ({text}); keep a copy and look at its log")
     if state in ("42P01", "3F000", "42883", "42703"):
         return Corrupt(

@@ -248,8 +248,7 @@ class PostgresqlStore:
                     self._writer.lock(db)
                 yield db
             finally:
-                if not db.closed and db.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                    db.execute("ROLLBACK")
+                _roll_back(db)
 
     def _commit(self, db: Connection) -> None:
         """Make the transaction durable; when the connection is lost here, it is open whether it is."""
@@ -350,6 +349,15 @@ class PostgresqlStore:
         """Close the connections and end the listener."""
         self._listener.close()
         self._connections.close()
+
+
+def _roll_back(db: Connection) -> None:
+    """End what was not committed; an error of it must not stand in the place of the one that led here."""
+    try:
+        if not db.closed and db.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            db.execute("ROLLBACK")
+    except psycopg.Error:
+        db.close()
 
 
 def _is_plain(groups: Sequence[Group], drafts: Sequence[Draft]) -> bool:

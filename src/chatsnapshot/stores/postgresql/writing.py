@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from chatsnapshot.errors import Corrupt
-from chatsnapshot.integrity import Tile, Tree
+from chatsnapshot.integrity import HASH_BYTES, Tile, Tree
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores.base import Draft, Head, Row
 from chatsnapshot.stores.postgresql.arrays import (
@@ -96,7 +96,7 @@ class Writer:
                     IntArray([draft.payload_bytes for draft in drafts]),
                     BytesArray([draft.salt for draft in drafts]),
                     BytesArray([draft.commitment for draft in drafts]),
-                    BytesArray([draft.head for draft in drafts]),
+                    BytesArray([b"\x00" + draft.head for draft in drafts]),
                     BytesArray([draft.tail for draft in drafts]),
                 ),
                 prepare=True,
@@ -109,12 +109,14 @@ class Writer:
             return Answer(outcome, "", [])
         position = size
         rows: list[Row] = []
-        for draft, number, place, leaf in zip(drafts, which, nth, leaves, strict=True):
+        end = 0
+        for draft, number, place in zip(drafts, which, nth, strict=True):
             position += 1
+            start, end = end, end + HASH_BYTES
             rows.append(
                 (
                     position, lasts[number - 1] + place, recorded_at, *draft.columns,
-                    leaf, draft.salt, draft.commitment, draft.payload_bytes,
+                    leaves[start:end], draft.salt, draft.commitment, draft.payload_bytes,
                 )
             )  # fmt: skip
         return Answer(outcome, recorded_at, rows)

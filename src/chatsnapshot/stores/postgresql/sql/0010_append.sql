@@ -21,13 +21,13 @@ CREATE FUNCTION chatsnapshot.append(
   p_payload_bytes integer[],
   p_salt bytea[],
   p_commitment bytea[],
-  p_header bytea[],       -- the canonical header in front of recorded_at
+  p_header bytea[],       -- 0x00 and the canonical header in front of recorded_at
   p_trailer bytea[],      -- and behind it
   OUT outcome text,       -- 'stored', 'known' or 'behind'
   OUT size bigint,        -- the head before this commit
   OUT recorded_at text,
   OUT sequences bigint[], -- the last sequence of each of p_correlations before this commit
-  OUT leaves bytea[]
+  OUT leaves bytea        -- 32 bytes for each event
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -76,8 +76,8 @@ BEGIN
   IF v_count = 1 AND size % 256 <> 255 THEN
     -- The most common commit: one event, whose leaf fills no tile. Step by step, for that costs least.
     sequences := ARRAY[coalesce(v_sequence, 0)];
-    v_node := sha256('\x00'::bytea || p_header[1] || v_stamp || p_trailer[1]);
-    leaves := ARRAY[v_node];
+    leaves := sha256(p_header[1] || v_stamp || p_trailer[1]);
+    v_node := leaves;
     v_rest := size;
     WHILE v_rest % 2 = 1 LOOP
       v_node := sha256('\x01'::bytea || substring(v_frontier FROM octet_length(v_frontier) - 31) || v_node);
@@ -90,7 +90,7 @@ BEGIN
       schema_version, attributes, leaf, commitment, payload_bytes)
     VALUES (
       p_ledger, size + 1, sequences[1] + 1, recorded_at, p_event_id[1], p_event_type[1], p_timestamp[1], p_source[1],
-      p_correlations[1], p_causation_id[1], p_schema_version[1], p_attributes[1], leaves[1], p_commitment[1],
+      p_correlations[1], p_causation_id[1], p_schema_version[1], p_attributes[1], leaves, p_commitment[1],
       p_payload_bytes[1]);
     INSERT INTO chatsnapshot.payload (ledger, position, salt, payload)
       VALUES (p_ledger, size + 1, p_salt[1], p_payload[1]);
@@ -100,19 +100,17 @@ BEGIN
         SELECT max(e.sequence) FROM chatsnapshot.entry AS e
         WHERE e.ledger = p_ledger AND e.correlation_id = p_correlations[i]), 0)
       FROM generate_series(1, cardinality(p_correlations)) AS i ORDER BY i);
-    leaves := ARRAY(
-      SELECT sha256('\x00'::bytea || p_header[i] || v_stamp || p_trailer[i])
-      FROM generate_series(1, v_count) AS i ORDER BY i);
-    SELECT string_agg(leaves[i], '' ORDER BY i) INTO v_node FROM generate_series(1, v_count) AS i;
-    v_frontier := chatsnapshot.grow(p_ledger, size, v_frontier, v_node);
+    SELECT string_agg(sha256(p_header[i] || v_stamp || p_trailer[i]), '' ORDER BY i) INTO leaves
+      FROM generate_series(1, v_count) AS i;
+    v_frontier := chatsnapshot.grow(p_ledger, size, v_frontier, leaves);
     -- By number, not by unnest(): the arrays are taken apart once, and no rows are kept on the way.
     INSERT INTO chatsnapshot.entry (
       ledger, position, sequence, recorded_at, event_id, event_type, "timestamp", source, correlation_id, causation_id,
       schema_version, attributes, leaf, commitment, payload_bytes)
     SELECT
       p_ledger, size + i, sequences[p_which[i]] + p_nth[i], recorded_at, p_event_id[i], p_event_type[i], p_timestamp[i],
-      p_source[i], p_correlations[p_which[i]], p_causation_id[i], p_schema_version[i], p_attributes[i], leaves[i],
-      p_commitment[i], p_payload_bytes[i]
+      p_source[i], p_correlations[p_which[i]], p_causation_id[i], p_schema_version[i], p_attributes[i],
+      substring(leaves FROM 32 * i - 31 FOR 32), p_commitment[i], p_payload_bytes[i]
     FROM generate_series(1, v_count) AS i;
     INSERT INTO chatsnapshot.payload (ledger, position, salt, payload)
       SELECT p_ledger, size + i, p_salt[i], p_payload[i] FROM generate_series(1, v_count) AS i;
