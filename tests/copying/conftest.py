@@ -31,6 +31,12 @@ _SERVER_CLASSES = {"postgresql": "PostgresqlServer", "mongodb": "MongodbServer",
 _numbers = itertools.count()
 
 
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Clients of NATS keep their index there, not in the folder of who runs the tests."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 @pytest.fixture(scope="session")
 def server_urls() -> Iterator[Callable[[str], str]]:
     """Starts a server of a kind when its first place is asked for; gives its URL, or raises with what is missing."""

@@ -9,6 +9,7 @@ import msgspec
 
 from chatsnapshot.cli.terminal import Terminal
 from chatsnapshot.copying.following import Following
+from chatsnapshot.events.text import visible
 
 __all__ = ["Told"]
 
@@ -37,7 +38,8 @@ class Told:
             return
         text = self._text(state)
         if self._live:
-            sys.stderr.write(f"\r{text[: len(_BLANK)].ljust(len(_BLANK))}")
+            shown = visible(text)[: len(_BLANK)]
+            sys.stderr.write(f"\r{shown.ljust(len(_BLANK))}")
             sys.stderr.flush()
             return
         turned = last is None or last.problem != state.problem or (last.lag > 0) != (state.lag > 0)

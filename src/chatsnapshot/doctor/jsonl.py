@@ -10,6 +10,7 @@ from chatsnapshot.doctor.finding import note, ok, problem, warning
 from chatsnapshot.errors import Corrupt, FormatTooNew, LedgerError, NotFound
 from chatsnapshot.limits import DEFAULTS
 from chatsnapshot.stores.file_findings import left_beside
+from chatsnapshot.stores.identity import read_identity
 from chatsnapshot.stores.jsonl_file import FileIO
 from chatsnapshot.stores.jsonl_fsck import index_trouble
 from chatsnapshot.stores.jsonl_repair import doubt_path
@@ -85,7 +86,7 @@ def _look(location: Location, facts: Facts, segments: int) -> None:
         head = store.head()
         facts.events, facts.recorded_at = head.size, head.recorded_at
         what = f"JSONL, {segments} segments" if segments != 1 else "JSONL, one segment"
-        facts.findings.insert(0, ok("format", f"{what}, id {store.ledger_id}"))
+        facts.findings.insert(0, ok("format", f"{what}, id {read_identity(store.ledger_id).told}"))
         blobs = list(store.blobs())
         unused = [size for _, size, users in blobs if not users]
         facts.findings.append(

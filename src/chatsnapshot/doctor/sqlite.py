@@ -11,6 +11,7 @@ from chatsnapshot.doctor.facts import Facts, judge_blobs
 from chatsnapshot.doctor.finding import Finding, note, ok, problem, warning
 from chatsnapshot.errors import Corrupt, FormatTooNew, LedgerError, NotFound
 from chatsnapshot.stores.forking import at_work
+from chatsnapshot.stores.identity import read_identity
 from chatsnapshot.stores.sqlite_errors import mapped
 from chatsnapshot.stores.sqlite_schema import (
     FORMAT,
@@ -64,7 +65,10 @@ def _look(db: apsw.Connection, path: str, ledger: str, facts: Facts) -> None:
     more = f", one of {count} ledgers in the file" if count > 1 else ""
     found = db.execute("PRAGMA user_version").get
     facts.findings.append(
-        ok("format", f"ledger format {found} (this version reads up to {FORMAT}), id {known}{more}")
+        ok(
+            "format",
+            f"ledger format {found} (this version reads up to {FORMAT}), id {read_identity(known).told}{more}",
+        )
     )
     facts.findings.append(judge_journal(str(db.execute("PRAGMA journal_mode").get)))
     others = db.execute("PRAGMA synchronous").get

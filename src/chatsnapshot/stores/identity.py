@@ -16,6 +16,11 @@ class Identity(NamedTuple):
     history: str
     copy: str | None = None
 
+    @property
+    def told(self) -> str:
+        """For people: the id, and that it is a copy."""
+        return self.history if self.copy is None else f"{self.history}, made as its copy {self.copy}"
+
 
 def new_identity(wanted: str = "") -> str:
     """What a store keeps with a ledger that it makes, for ever: ``wanted``, else a new UUID."""
