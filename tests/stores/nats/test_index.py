@@ -77,6 +77,19 @@ def test_a_damaged_index_is_made_again(place: str, cache: Path, damage: Callable
         assert ledger.verify().ok
 
 
+def test_an_index_that_is_deleted_while_it_is_used_is_made_again(place: str, cache: Path) -> None:
+    with chatsnapshot.open(place) as ledger:
+        _record(ledger, 20)
+        for file in cache.iterdir():
+            file.unlink()
+        assert _record(ledger, 20)[-1].position == 40
+        with chatsnapshot.open(place) as other:
+            assert [entry.position for entry in other.read()] == list(range(1, 41))
+            assert other.record("demo.step", {"n": 1}, correlation_id="run").position == 41
+        assert ledger.head == 41
+        assert ledger.verify().ok
+
+
 def test_an_index_that_is_behind_is_read_on(place: str, cache: Path) -> None:
     with chatsnapshot.open(place) as ledger:
         _record(ledger, 10)

@@ -111,7 +111,7 @@ def test_the_permissions_of_the_page_let_a_writer_record_and_not_erase(
         ledger.record("demo.step", {"data": b"x" * 100_000}, correlation_id="run")
         ledger.record_many([{"event_type": "demo.step", "correlation_id": "run", "payload": {"n": 1}}] * 3)
         assert ledger.verify().ok
-        with pytest.raises(StoreUnavailable, match="may not publish to .*STREAM.MSG.DELETE"):
+        with pytest.raises(StoreUnavailable, match=r"may not publish to .*STREAM\.MSG\.DELETE"):
             ledger.erase(2, reason="asked to")
         assert [entry.erased for entry in ledger.read(until=2)] == [False, True]
 

@@ -85,6 +85,11 @@ def mapped(error: Exception, url: str) -> LedgerError:
             "in docs/nats.md"
         )
     if isinstance(error, ApiError):
+        if error.stale:
+            return StoreUnavailable(
+                f"other writers of {url} were faster each time; nothing was stored, try again, or "
+                "let fewer processes write"
+            )
         if error.full:
             return StoreFull(
                 f"{url} has no space ({error.description}); nothing was stored, give the account or the stream more"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
@@ -24,6 +25,7 @@ from chatsnapshot.stores.nats.sealing import KeyPlace
 from chatsnapshot.stores.nats.streams import check_server, find_streams, make_streams
 from chatsnapshot.stores.nats.vault import Vault
 from chatsnapshot.stores.nats.writing import Writing
+from chatsnapshot.stores.sqlite_write import SqliteWriter
 
 __all__ = ["Engine"]
 
@@ -135,7 +137,10 @@ class Engine:
 
     def mend(self, error: Exception) -> None:
         """The index is damaged: make it again, in memory when it cannot be written."""
-        if not isinstance(error, _BROKEN):
+        gone = (
+            isinstance(error, apsw.CantOpenError) and self.index.path and not os.path.exists(self.index.path)
+        )
+        if not gone and not isinstance(error, _BROKEN):
             self.index.path = None
         try:
             self.index.make_again()
@@ -158,27 +163,37 @@ class Engine:
         """Commit the groups; see the contract."""
         deadline = time.monotonic() + self.address.timeout
         async with self._lock:
-            return await self._mended(lambda: self.writing.store(groups, deadline))
+            return await self.mended(lambda: self.writing.store(groups, deadline))
 
-    async def _mended(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def mended(self, work: Callable[[], Awaitable[T]]) -> T:
+        """``work``, once more when the index turns out to be damaged."""
         try:
             return await work()
         except (apsw.Error, OSError) as error:
             self.mend(error)
             return await work()
 
+    async def change_index(self, work: Callable[[apsw.Connection, SqliteWriter], T]) -> T:
+        """Change what only the index holds, in one transaction."""
+
+        async def change() -> T:
+            with self.index.writing() as db:
+                return work(db, self.index.writer)
+
+        return await self.mended(change)
+
     async def import_rows(self, rows: Sequence[Row], blobs: Mapping[bytes, bytes]) -> None:
         """Take whole entries at head + 1 and on."""
         deadline = time.monotonic() + self.address.timeout
         async with self._lock:
-            await self._mended(lambda: self.writing.import_rows(rows, blobs, deadline))
+            await self.mended(lambda: self.writing.import_rows(rows, blobs, deadline))
             await self.patiently(self._finish_erasing)
 
     async def erase(self, record: Draft) -> Row:
         """Store the record, then remove the keys of what it names, until it is done."""
         deadline = time.monotonic() + self.address.timeout
         async with self._lock:
-            outcome = (await self._mended(lambda: self.writing.store([Group([record])], deadline)))[0]
+            outcome = (await self.mended(lambda: self.writing.store([Group([record])], deadline)))[0]
             if not isinstance(outcome, list):
                 raise outcome
             await self.patiently(self._finish_erasing)

@@ -33,6 +33,8 @@ class LoopThread:
     def __init__(self, finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._finish = finish
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._waiting: set[threading.Lock] = set()
+        self._mutex = threading.Lock()
         self._ending = False
         self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
@@ -64,7 +66,7 @@ class LoopThread:
 
         def begin() -> None:
             if self._ending:
-                latch.release()
+                self._let_go(latch)
                 return
             task = self._loop.create_task(make())
             box.append(task)
@@ -73,16 +75,24 @@ class LoopThread:
 
         def done(task: asyncio.Task[T]) -> None:
             self._tasks.discard(task)
-            latch.release()
+            self._let_go(latch)
 
+        self._waiting.add(latch)
         try:
             self._loop.call_soon_threadsafe(begin)
         except RuntimeError:
-            raise self._over() from None
+            self._let_go(latch)
         latch.acquire()
         if not box or box[0].cancelled():
             raise self._over()
         return box[0].result()
+
+    def _let_go(self, latch: threading.Lock) -> None:
+        """Let a caller go on; only once, whoever comes to it first."""
+        with self._mutex:
+            if latch in self._waiting:
+                self._waiting.discard(latch)
+                latch.release()
 
     def _over(self) -> LedgerClosed:
         return LedgerClosed("the connection of this ledger was ended; open the ledger again to go on")
@@ -131,3 +141,5 @@ class LoopThread:
             self._ending = True
             asyncio.set_event_loop(None)
             loop.close()
+            for latch in list(self._waiting):
+                self._let_go(latch)  # who called in the very last moment

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from chatsnapshot.clock import Clock, Entropy
-from chatsnapshot.errors import LedgerClosed, ReadOnly, StoreUnavailable
+from chatsnapshot.errors import LedgerClosed, LedgerError, ReadOnly, StoreUnavailable
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores.base import (
     Checkpoint,
@@ -35,6 +35,7 @@ from chatsnapshot.stores.nats.looping import LoopThread
 from chatsnapshot.stores.nats.writing import BATCH_EVENTS_MAX
 from chatsnapshot.stores.open import Location
 from chatsnapshot.stores.sqlite_read import read_page, rows_by_id
+from chatsnapshot.stores.sqlite_write import SqliteWriter
 from chatsnapshot.stores.statekeys import state_keys
 
 __all__ = ["NatsStore"]
@@ -177,7 +178,10 @@ class NatsStore:
         """Have ``wake`` called when another process says that it has committed."""
         if wake not in self._wakes:
             self._wakes.add(wake)
-            self._call(lambda engine: engine.watch(wake))
+            try:
+                self._call(lambda engine: engine.watch(wake))
+            except LedgerError:
+                pass  # a hint: the tail looks by itself
 
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups; see the contract."""
@@ -293,25 +297,21 @@ class NatsStore:
         """Store states and checkpoint together, with compare-and-set, in the index."""
         self._writable()
 
-        async def save(engine: Engine) -> bool:
-            with engine.index.writing() as db:
-                writer = engine.index.writer
-                if writer.checkpoint(db, name, version) != before:
-                    return False
-                writer.save_states(db, name, version, after, states)
-                return True
+        def save(db: apsw.Connection, writer: SqliteWriter) -> bool:
+            if writer.checkpoint(db, name, version) != before:
+                return False
+            writer.save_states(db, name, version, after, states)
+            return True
 
-        return self._call(save)
+        return self._call(lambda engine: engine.change_index(save))
 
     def drop_states(self, name: str, version: int) -> None:
         """Forget a projection's states and checkpoint."""
         self._writable()
 
-        async def drop(engine: Engine) -> None:
-            with engine.index.writing() as db:
-                engine.index.writer.drop_states(db, name, version)
-
-        self._call(drop)
+        self._call(
+            lambda engine: engine.change_index(lambda db, writer: writer.drop_states(db, name, version))
+        )
 
     # --- end ---
 

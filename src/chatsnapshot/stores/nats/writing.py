@@ -79,7 +79,13 @@ class Writing:
         noting = True
         while True:
             await self._look(attempt)
-            made, stamped = await self._decide(groups, note, noting)
+            try:
+                made, stamped = await self._decide(groups, note, noting)
+            except (Unsent, Unanswered) as error:
+                await self._wait(attempt, error)
+                continue
+            except (ApiError, Denied) as error:
+                raise self._verdict(attempt, error) from None
             if len(made.rows) > BATCH_EVENTS_MAX:
                 if noting and len(stamped) > len(groups) and len(made.rows) == BATCH_EVENTS_MAX + 1:
                     noting = False  # the fact about the clock goes with a later commit
