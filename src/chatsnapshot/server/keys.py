@@ -203,7 +203,7 @@ class Keys:
 
     def _found(self, key_id: str) -> tuple[Key, bytes] | None:
         for row in self._db.execute(f"{_SELECT} WHERE id=?", (key_id,)):
-            return _key(row), row[1]  # type: ignore[return-value]
+            return _key(row), row[1]
         return None
 
     def _used(self, key_id: str, now: str) -> None:
