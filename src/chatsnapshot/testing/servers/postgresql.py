@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import weakref
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -119,6 +120,7 @@ class PostgresqlServer:
 
     def _make(self) -> None:
         self.folder = tempfile.mkdtemp(prefix="cs-")
+        weakref.finalize(self, _remove, self.folder, os.getpid())  # who stops it may forget to remove it
         if self._account is not None:
             shutil.chown(self.folder, self._account)
         words = os.path.join(self.folder, "password")
@@ -195,6 +197,11 @@ class PostgresqlServer:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:  # not when a forked child ends
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _guard(server: int, folder: str, account: str | None) -> subprocess.Popen[bytes]:
