@@ -170,7 +170,9 @@ def test_an_interrupted_follower_ends_with_130_and_says_where_it_is(tmp_path: Pa
 
 
 @pytest.mark.parametrize("end", ["source", "target"])
-@pytest.mark.parametrize("kind", ["postgresql", pytest.param("nats", marks=pytest.mark.faults)])
+@pytest.mark.parametrize(
+    "kind", ["postgresql", pytest.param("nats", marks=[pytest.mark.faults, pytest.mark.timeout(300)])]
+)
 def test_a_server_that_is_killed_and_started_again_is_waited_for(
     kind: str, end: str, tmp_path: Path, kit: Any, require: Callable[[object, str], None]
 ) -> None:
@@ -227,7 +229,9 @@ def test_a_server_that_is_killed_and_started_again_is_waited_for(
 # --- memory ---
 
 
-@pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.faults)])
+@pytest.mark.parametrize(
+    "count", [20_000, pytest.param(100_000, marks=[pytest.mark.faults, pytest.mark.timeout(400)])]
+)
 def test_a_long_ledger_is_copied_in_bounded_memory(count: int, tmp_path: Path) -> None:
     """Payloads of 2,400 bytes; a batch of the largest size is 4 MiB, and there are a few at a time."""
     with chatsnapshot.open(tmp_path / "runs.db", durability="os") as ledger:
