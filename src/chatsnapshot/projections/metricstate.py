@@ -51,7 +51,10 @@ class Cell(msgspec.Struct, omit_defaults=True, gc=False):
         if ns is None:
             self.count(f"{name}.unknown")
         else:
-            self.sketches.setdefault(name, Sketch()).add(ns)
+            sketch = self.sketches.get(name)
+            if sketch is None:
+                sketch = self.sketches[name] = Sketch()
+            sketch.add(ns)
 
 
 @lru_cache(maxsize=1024)

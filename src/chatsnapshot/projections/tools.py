@@ -117,6 +117,13 @@ def _find(
     related = () if cause is None else at(state.by_event, cause)
     if state.by_cause:
         related = (*related, *at(state.by_cause, once.event_id))
+    elif not related and call_id is not None:
+        # As a rule: one tool of that id, and no cause to look at.
+        alone = state.by_id.get(call_id)
+        if alone is None:
+            return None, None
+        if isinstance(alone, int):
+            return (alone, "id") if _lacks(items, alone, fact) else (None, None)
     fitting = [number for number in related if _lacks(items, number, fact) and _agree(items, number, call_id)]
     if call_id is not None:
         same = [
