@@ -23,8 +23,10 @@ Api = Callable[..., Awaitable[dict[str, Any]]]
 async def _connected(place: str, work: Callable[[Any, Api, str], Awaitable[None]]) -> None:
     import nats
 
+    from chatsnapshot.stores.nats.address import read_address
+
     location = locate(place)
-    client = await nats.connect(location.target.partition("?")[0])
+    client = await nats.connect(**read_address(location).connect_options())
 
     async def api(call: str, body: object = None) -> dict[str, Any]:
         data = b"" if body is None else json.dumps(body).encode()

@@ -98,6 +98,7 @@ class Blobs:
                 return
             await self._vault.remove(seq)
             await self._vault.purge(f"p.{record.name}.>")
+            return  # whoever has named it since has stored it anew
 
     async def all(self) -> list[tuple[bytes, int]]:
         """Every blob: digest and bytes."""

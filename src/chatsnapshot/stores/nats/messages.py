@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from binascii import a2b_base64
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -131,7 +130,7 @@ def read_message(data: bytes, position: int) -> Read:
             bytes(found.attributes).decode() or None,
             sha256(b"\x00" + header).digest(),
             place,
-            a2b_base64(found.payload.commit),
+            b64decode(found.payload.commit, validate=True),
             found.payload.len,
         )
     except (msgspec.DecodeError, NotBase64, ValueError) as error:

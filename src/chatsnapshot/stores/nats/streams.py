@@ -6,7 +6,9 @@ beside it holds what can be erased: keys, and parts of what does not fit into on
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from typing import Any
 
 from chatsnapshot.clock import time_text
@@ -23,6 +25,8 @@ PAYLOAD_BYTES_MIN = 64 * 1024
 """Smallest ``max_payload`` of a server: the largest header of an event has to fit into one message."""
 
 _REPLICAS = 3
+_PAUSE_SECONDS = 0.05
+_MAKING_SECONDS = 5.0
 _OLDEST = (2, 12)
 _MARK = "chatsnapshot."
 
@@ -135,25 +139,32 @@ async def make_streams(connection: Connection, address: Address, now_ns: int, id
     try:
         return await find_streams(connection, address)
     except NotFound:
-        pass
+        await _make_both(connection, address, now_ns, identity)
+    except Corrupt:
+        pass  # the vault is gone, or another process has just made it and not every server knows
+    deadline = time.monotonic() + min(address.timeout, _MAKING_SECONDS)
+    while True:
+        try:
+            return await find_streams(connection, address)
+        except (NotFound, Corrupt):
+            # In a cluster, a stream that another process is just making is refused as known before it is found.
+            if time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _make_both(connection: Connection, address: Address, now_ns: int, identity: str) -> None:
+    """The vault first: a ledger that is there has one."""
     replicas = address.replicas or (_REPLICAS if connection.server().get("cluster") else 1)
-    await _make(
-        connection, address, address.vault, _wanted(_VAULT, [f"{address.subjects}.vault.>"]), replicas, {}
-    )
+    vault = _wanted(_VAULT, [f"{address.subjects}.vault.>"])
+    await _make(connection, address, address.vault, vault, replicas, {})
     metadata = {
         _MARK + "format": str(FORMAT),
         _MARK + "ledger_id": new_identity(identity),
         _MARK + "created_at": time_text(now_ns),
     }
-    await _make(
-        connection,
-        address,
-        address.stream,
-        _wanted(_LEDGER, [f"{address.subjects}.ev.>"]),
-        replicas,
-        metadata,
-    )
-    return await find_streams(connection, address)
+    ledger = _wanted(_LEDGER, [f"{address.subjects}.ev.>"])
+    await _make(connection, address, address.stream, ledger, replicas, metadata)
 
 
 async def _make(
