@@ -4,6 +4,8 @@
 
 VENV = .venv
 PYTHON =
+JOBS = 2
+PARALLEL = -n $(JOBS) --dist loadgroup
 SET_UP = sh scripts/environment.sh
 
 help: ## this list
@@ -13,10 +15,10 @@ demo: ## set up and run the demonstration: agents, a kill, a recovery, a verific
 	@$(SET_UP) $(VENV) demo $(PYTHON)
 	@$(VENV)/bin/chatsnapshot demo
 
-test: ## run the tests in the same environment
+test: ## run the tests in the same environment, JOBS=2 at a time
 	@$(SET_UP) $(VENV) demo $(PYTHON)
 	@$(SET_UP) $(VENV) test $(PYTHON)
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest $(PARALLEL)
 
 check: ## lint, format, types and the house rules
 	@$(SET_UP) $(VENV) demo $(PYTHON)
@@ -24,7 +26,7 @@ check: ## lint, format, types and the house rules
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/python -m pytest -q tests/house
+	$(VENV)/bin/python -m pytest -q $(PARALLEL) tests/house
 
 bench: ## measure against limits and peers, in an environment of its own
 	@$(SET_UP) .venvs/bench bench $(PYTHON)
@@ -33,7 +35,7 @@ bench: ## measure against limits and peers, in an environment of its own
 test-faults: ## kill, cut the power, fill the disk
 	@$(SET_UP) $(VENV) demo $(PYTHON)
 	@$(SET_UP) $(VENV) test $(PYTHON)
-	$(VENV)/bin/python -m pytest -m faults
+	$(VENV)/bin/python -m pytest $(PARALLEL) -m faults
 
 test-runtimes: ## every supported Python, the oldest dependencies, every agent runtime
 	@sh scripts/test-runtimes.sh
