@@ -67,6 +67,7 @@ SECRET = "hush-hush%2F%40"
         ),
         (f"mongodb://ann:{SECRET}@127.0.0.1:1/x?colour=red", "(?i)unknown option"),
         (f"mongodb://ann:{SECRET}@127.0.0.1:1/x?serverSelectionTimeoutMS=soon", "correct the URL"),
+        (f"mongodb://ann:{SECRET}@127.0.0.1:1/x?w=1&W=2", "the option w is twice.*give it once"),
         ("mongodb://ann:hush-hush%zz@127.0.0.1:1/x", "correct the URL"),
         (f"mongodb://ann:{SECRET}@127.0.0.1:x/x", "cannot be read|correct the URL"),
     ],

@@ -68,7 +68,11 @@ class Collections(NamedTuple):
 def connect(target: str, url: str) -> Client:
     """A client that connects when it is first used. Raises :class:`LedgerError` when the URL is none."""
     query = urlsplit(target).query
-    given = {key.lower() for key, _ in parse_qsl(query, keep_blank_values=True)}
+    named = [key.lower() for key, _ in parse_qsl(query, keep_blank_values=True)]
+    given = set(named) - {"readpreferencetags"}  # which may come several times
+    for option in given:
+        if named.count(option) > 1:
+            raise LedgerError(f"the option {option} is twice in {url}; give it once")
     options = {name: value for name, value in _DEFAULTS.items() if name.lower() not in given}
     try:
         if query:
