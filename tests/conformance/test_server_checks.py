@@ -95,3 +95,12 @@ def test_without_a_server_to_control_these_checks_are_not_run_and_say_so(served:
     assert {result.status for result in report.results if "server" in result.detail} == {"not claimed"}
     assert len(report.results) >= len(SERVER_CHECKS)
     assert report.ok
+
+
+def test_the_report_names_what_was_not_run_and_shows_no_password(served: Any, tmp_path: Path) -> None:
+    server = served.ServedServer(tmp_path)
+    url = server.url.replace("://", "://ann:secret@") + "?ledger=main&token=secret"
+    report = run(url, opener=served.open_served, only="server", seed=7)
+    server.kill()
+    assert "secret" not in report.text(verbose=True) + report.to_json().decode()
+    assert f"{len(SERVER_CHECKS)} checks kill the server" in report.text()

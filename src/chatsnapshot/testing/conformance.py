@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.stores.open import open_store
+from chatsnapshot.stores.serverurls import without_secrets
 from chatsnapshot.testing.bench import Bench, OpenStore, ServerControls, Wrap
 from chatsnapshot.testing.checking import Check, Result, registered
 from chatsnapshot.testing.report import ConformanceReport
@@ -57,7 +58,7 @@ def run(
             if progress is not None:
                 progress(result)
         return ConformanceReport(
-            url=url,
+            url=without_secrets(url) if "://" in url else url,
             traits=bench.traits,
             seed=seed,
             thorough=thorough,

@@ -75,6 +75,13 @@ class ConformanceReport(msgspec.Struct, frozen=True, kw_only=True):
         lines = [f"store {self.traits.name} at {self.url}", "", "claims"]
         for claim, meaning in CLAIMS.items():
             lines.append(f"  {'yes' if getattr(self.traits, claim) else 'no ':3}  {claim}: {meaning}")
+        uncontrolled = sum(_wants_server(result) for result in self.results)
+        if uncontrolled and "://" in self.url:
+            lines += [
+                "",
+                f"{uncontrolled} checks kill the server or stand in front of it, and were not given one to do so",
+            ]
+            lines.append("(run(url, server=...), docs/conformance.md)")
         lines += ["", "results"]
         for topic, title, results in self.topics():
             name = f"promise {topic}" if isinstance(topic, int) else str(topic)
@@ -96,6 +103,10 @@ class ConformanceReport(msgspec.Struct, frozen=True, kw_only=True):
         if not self.ok:
             lines.append(f"repeat with --seed {self.seed}")
         return "\n".join(lines)
+
+
+def _wants_server(result: Result) -> bool:
+    return result.status == "not claimed" and "server" in result.detail.split(", ")
 
 
 def _lines(result: Result) -> list[str]:
