@@ -25,7 +25,12 @@ os.environ["CHATSNAPSHOT_TEST_SEED"] = str(
 # In CI a property test draws the same examples each time: a failure belongs to the change it is shown on.
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, database=None)
 hypothesis.settings.register_profile("laptop", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("ci" if IN_CI else "laptop")
+# For the further Pythons of make test-runtimes: the same examples have been tried more often on one of them.
+hypothesis.settings.register_profile(
+    "short", deadline=None, derandomize=True, print_blob=True, database=None, max_examples=20
+)
+PROFILE = os.environ.get("CHATSNAPSHOT_TEST_PROFILE") or ("ci" if IN_CI else "laptop")
+hypothesis.settings.load_profile(PROFILE)
 
 
 # Started in the background (`make test &`), a process ignores Ctrl-C, and so would every process that a test starts.
@@ -35,8 +40,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_report_header() -> str:
     """Print what is needed to repeat this run."""
-    profile = "ci" if IN_CI else "laptop"
-    return f"chatsnapshot: CHATSNAPSHOT_TEST_SEED={SEED}, hypothesis profile {profile}"
+    return f"chatsnapshot: CHATSNAPSHOT_TEST_SEED={SEED}, hypothesis profile {PROFILE}"
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +79,7 @@ def require() -> Callable[[object, str], None]:
     return check
 
 
-SERVERS = {"postgresql": "PostgresqlServer", "mongodb": "MongodbServer", "nats": "NatsServer"}
+SERVERS = {"postgresql": "PostgresqlServer", "mongodb": "MongodbServer", "nats": "NatsServer", "http": "HttpServer"}
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +97,8 @@ def servers() -> Iterator[Callable[[str], Any]]:
                 module = importlib.import_module(f"chatsnapshot.testing.servers.{kind}")
                 try:
                     importlib.import_module(f"chatsnapshot.stores.{kind}.store")
-                    known[kind] = stack.enter_context(getattr(module, SERVERS[kind])())
+                    options = {"client_clock": True} if kind == "http" else {}
+                    known[kind] = stack.enter_context(getattr(module, SERVERS[kind])(**options))
                 except (ImportError, LedgerError) as error:
                     known[kind] = error
             return known[kind]

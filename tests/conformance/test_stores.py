@@ -10,11 +10,12 @@ import pytest
 from chatsnapshot.testing.conformance import Bench, Check, checks
 
 FILES = {"memory": "memory:", "sqlite": "runs.db", "jsonl": "runs.jsonl"}
-SERVERS = ("postgresql", "mongodb", "nats")
+SERVERS = ("postgresql", "mongodb", "nats", "http")
 IMPATIENT = {
     "postgresql": "connect_timeout=3",
     "mongodb": "socketTimeoutMS=3000&serverSelectionTimeoutMS=3000",
     "nats": "timeout=4",
+    "http": "timeout=3",
 }
 """Options of URLs for the checks with a server in between, where a client waits for what does not come."""
 

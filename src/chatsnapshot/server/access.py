@@ -19,7 +19,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
     def allows(self, scope: Scope, ledger: str) -> bool:
         """Whether it holds for this ledger. ``admin`` does not stand for the others."""
-        return scope in self.scopes and (self.ledgers is None or ledger in self.ledgers)
+        held = bool(self.scopes) if scope == "any" else scope in self.scopes
+        return held and (self.ledgers is None or ledger in self.ledgers)
 
 
 EVERYBODY = Access(scopes=frozenset(("ingest", "read", "admin")))

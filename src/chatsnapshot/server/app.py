@@ -75,14 +75,17 @@ def _guarded(service: Service, methods: Mapping[str, Endpoint]) -> Any:
         endpoint = methods.get(request.method) or methods["GET"]  # HEAD
         try:
             access = await service.gate.admit(request)
-            name, ledger = service.named(request.path_params.get("ledger"))
+            name = service.name_of(request.path_params.get("ledger"))
             if access.ledgers is not None and name not in access.ledgers:
                 raise Problem(404, "no-ledger", "there is no ledger of that name here")
             if not access.allows(endpoint.scope, name):
                 raise Problem(
                     403, "scope", f"this needs a key with the scope {endpoint.scope}", scope=endpoint.scope
                 )
-            return await endpoint.handle(Call(request, service, access, name, ledger))
+            if endpoint.makes:
+                return await endpoint.handle(Call(request, service, access, name, None))  # type: ignore[arg-type]
+            async with service.using(name) as ledger:
+                return await endpoint.handle(Call(request, service, access, name, ledger))
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
         except Exception as error:

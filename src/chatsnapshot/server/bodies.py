@@ -67,21 +67,28 @@ async def chunks(request: Request, settings: Settings) -> AsyncIterator[bytes]:
             yield piece[start : start + _CHUNK_BYTES]
 
 
-async def whole(request: Request, settings: Settings, held: Held) -> bytes:
+async def whole(
+    request: Request,
+    settings: Settings,
+    held: Held,
+    bytes_max: int | None = None,
+    limit: str = "body_bytes_max",
+) -> bytes:
     """The body, held in memory; raises :class:`Problem` as :func:`chunks`, 413 when it is too large.
 
-    What is held stays counted in ``held`` until the caller gives it back.
+    What is held stays counted in ``held`` until the caller gives it back. ``bytes_max`` is the limit of this name in
+    the settings, where it is another one.
     """
-    bytes_max = settings.body_bytes_max
+    bytes_max = settings.body_bytes_max if bytes_max is None else bytes_max
     stated = request.headers.get("content-length", "")
     if stated.isdigit() and len(stated) < 20 and int(stated) > bytes_max:
-        raise _too_large(bytes_max)
+        raise _too_large(bytes_max, limit)
     body = bytearray()
     deadline = asyncio.get_running_loop().time() + settings.body_seconds_max * _WHOLE_SECONDS_FACTOR
     try:
         async for piece in chunks(request, settings):
             if len(body) + len(piece) > bytes_max:
-                raise _too_large(bytes_max)
+                raise _too_large(bytes_max, limit)
             if asyncio.get_running_loop().time() > deadline:
                 raise _too_slow()
             held.take(len(piece))
@@ -92,12 +99,12 @@ async def whole(request: Request, settings: Settings, held: Held) -> bytes:
     return bytes(body)
 
 
-def _too_large(bytes_max: int) -> Problem:
+def _too_large(bytes_max: int, limit: str) -> Problem:
     return Problem(
         413,
         "body-too-large",
         f"a body of this kind has at most {bytes_max:,} bytes; send several, or lines (application/x-ndjson)",
-        limit="body_bytes_max",
+        limit=limit,
         allowed=bytes_max,
     )
 

@@ -49,7 +49,7 @@ class Broadcast:
     """The live end of one ledger. :meth:`follow` is what a client iterates over; nothing runs without clients."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self._clients: set[_Client] = set()
         self._task: asyncio.Task[None] | None = None
         self._position = 0
@@ -87,7 +87,7 @@ class Broadcast:
 
     async def _past(self, query: Query, after: int) -> AsyncIterator[Frames]:
         """What is there already, page by page."""
-        reading = await asyncio.to_thread(Reading, self._ledger, query, after=after)
+        reading = await asyncio.to_thread(Reading, self.ledger, query, after=after)
         while not reading.exhausted:
             entries = await asyncio.to_thread(reading.page)
             data = b"".join(frame(entry.position, entry.to_json()) for entry in entries)
@@ -96,7 +96,7 @@ class Broadcast:
     async def _add(self, client: _Client) -> None:
         """Let a client have what is committed from now on; sets where that begins."""
         if self._over():
-            position = (await asyncio.to_thread(self._ledger._store.head)).size
+            position = (await asyncio.to_thread(self.ledger._store.head)).size
             if self._over():
                 self._position = position
                 self._task = asyncio.ensure_future(self._run())
@@ -109,8 +109,8 @@ class Broadcast:
         """Read what is new and hand it out, until nobody listens."""
         loop = asyncio.get_running_loop()
         lonely_since: float | None = None
-        with Wakeup(self._ledger, None, loop) as wakeup:
-            while not self._ledger.closed:
+        with Wakeup(self.ledger, None, loop) as wakeup:
+            while not self.ledger.closed:
                 if self._clients:
                     lonely_since = None
                 elif lonely_since is None:
@@ -131,9 +131,9 @@ class Broadcast:
     def _fetch(self) -> _Batch | None:
         """In a thread: what was committed after the last batch, a page of it."""
         try:
-            if self._ledger._store.head().size <= self._position:
+            if self.ledger._store.head().size <= self._position:
                 return None
-            entries = Reading(self._ledger, _EVERYTHING, after=self._position).page()
+            entries = Reading(self.ledger, _EVERYTHING, after=self._position).page()
         except LedgerError:
             return None  # clients are kept; the next look may find the store again
         frames = [frame(entry.position, entry.to_json()) for entry in entries]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Endpoint", "Handler", "Parameter", "Scope"]
 
-Scope = Literal["ingest", "read", "admin"]
+Scope = Literal["ingest", "read", "admin", "any"]
 
 
 class Call(NamedTuple):
@@ -45,6 +45,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One method of one path below ``/v1`` and ``/v1/ledgers/{ledger}``.
 
+    The scope ``any`` is held by every key of the ledger. ``makes``: its ledger need not be there yet.
+
     ``request`` and ``responses`` are parts of OpenAPI: media type to schema, status to description and content.
     """
 
@@ -53,6 +55,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope
     handle: Handler
     summary: str
+    makes: bool = False
     parameters: tuple[Parameter, ...] = ()
     request: Mapping[str, Any] = {}
     responses: Mapping[str, Any] = {}

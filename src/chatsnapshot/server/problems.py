@@ -128,6 +128,10 @@ def problem_of(error: BaseException) -> Problem:
         return Problem(503, "store-full", text, retry_after=30)
     if isinstance(error, (errors.StoreUnavailable, errors.StorePoisoned, errors.LedgerClosed)):
         return Problem(503, "store-unavailable", text, retry_after=1)
+    if isinstance(error, errors.Corrupt):
+        return Problem(500, "corrupt", text, position=error.position)
+    if isinstance(error, errors.FormatTooNew):
+        return Problem(500, "format-too-new", text)
     if isinstance(error, errors.LedgerError):
         return Problem(500, "ledger-error", text)
     return Problem(500, "internal-error", "the service failed on this request; its log says why")

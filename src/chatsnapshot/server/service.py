@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.ledger import Ledger
 from chatsnapshot.opening import open as open_ledger
+from chatsnapshot.policies import Opening
 from chatsnapshot.server.access import Gate, OpenGate
 from chatsnapshot.server.bodies import Held
 from chatsnapshot.server.broadcast import Broadcast
 from chatsnapshot.server.counting import Counts, Slots
 from chatsnapshot.server.problems import Problem
 from chatsnapshot.server.settings import Settings
+from chatsnapshot.server.shelf import ServiceClock, Shelf
+from chatsnapshot.stores.open import locate
 
 __all__ = ["Service"]
 
@@ -21,7 +26,7 @@ class Service:
     """What every request shares. :meth:`start` and :meth:`stop` belong to the lifespan of the application."""
 
     def __init__(self, settings: Settings, gate: Gate | None = None) -> None:
-        if not settings.ledgers:
+        if not settings.ledgers and settings.any_ledger is None:
             raise LedgerError("a service needs a ledger: name one, such as runs.db")
         self.settings = settings
         self.gate = gate or OpenGate()
@@ -31,13 +36,20 @@ class Service:
         self.uploads = Slots("uploads of lines", settings.uploads_max)
         self.streams = Slots("live streams", settings.streams_max)
         self.verifications = Slots("verifications", 1)
+        self.clock = ServiceClock()
         self._live: dict[str, Broadcast] = {}
+        self._shelf: Shelf | None = None
 
     async def start(self) -> None:
         """Open every ledger; raises what opening one raises."""
+        folder = self.settings.any_ledger
         try:
             for name, url in self.settings.ledgers.items():
-                self.ledgers[name] = await asyncio.to_thread(open_ledger, url, create=self.settings.create)
+                self.ledgers[name] = await asyncio.to_thread(
+                    open_ledger, url, create=self.settings.create, clock=self.clock
+                )
+            if folder is not None:
+                self._shelf = Shelf(folder, self.settings.ledgers_open_max, self.ledgers, self._open_one)
         except BaseException:
             await self.stop()
             raise
@@ -51,21 +63,48 @@ class Service:
         for ledger in opened:
             await ledger.aclose()
 
+    def _open_one(self, path: str, make: bool, identity: str) -> Ledger:
+        location = locate(path)._replace(identity=identity)
+        return Ledger(Opening(location=location, create=make, clock=self.clock))
+
     def live(self, name: str) -> Broadcast:
         """The live end of a ledger."""
-        if name not in self._live:
-            self._live[name] = Broadcast(self.ledgers[name])
-        return self._live[name]
+        known = self._live.get(name)
+        if known is None or known.ledger is not self.ledgers[name]:
+            known = self._live[name] = Broadcast(self.ledgers[name])
+        return known
 
-    def named(self, name: str | None) -> tuple[str, Ledger]:
-        """The ledger of a path; ``None`` is the only one. Raises :class:`Problem` 404."""
-        if name is None:
-            if len(self.ledgers) == 1:
-                return next(iter(self.ledgers.items()))
-            raise Problem(
-                404, "which-ledger", "this service has several ledgers; name one: /v1/ledgers/NAME/…"
-            )
-        ledger = self.ledgers.get(name)
-        if ledger is None:
-            raise Problem(404, "no-ledger", "there is no ledger of that name here")
-        return name, ledger
+    def name_of(self, given: str | None) -> str:
+        """The name of a ledger in a path; ``None`` is the only one. Raises :class:`Problem` 404."""
+        if given is not None:
+            return given
+        if len(self.settings.ledgers) == 1:
+            return next(iter(self.settings.ledgers))
+        raise Problem(404, "which-ledger", "this service has several ledgers; name one: /v1/ledgers/NAME/…")
+
+    @asynccontextmanager
+    async def using(self, name: str) -> AsyncIterator[Ledger]:
+        """The ledger of a name, open while the block runs. Raises :class:`Problem` 404, 503."""
+        if self._shelf is None or name in self.settings.ledgers:
+            ledger = self.ledgers.get(name)
+            if ledger is None:
+                raise Problem(404, "no-ledger", "there is no ledger of that name here")
+            yield ledger
+            return
+        ledger = await self._shelf.take(name)
+        try:
+            yield ledger
+        finally:
+            self._shelf.give(name)
+
+    async def make(self, name: str, identity: str) -> bool:
+        """Make a ledger; false when it is there. Raises :class:`Problem` where names are not free."""
+        try:
+            async with self.using(name):
+                return False
+        except Problem as problem:
+            if problem.status != 404 or self._shelf is None:
+                raise
+        await self._shelf.take(name, make=True, identity=identity)
+        self._shelf.give(name)
+        return True

@@ -20,7 +20,8 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that listens on the address; raises :class:`LedgerError` when that cannot be."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        sock = socket.socket(found[0], socket.SOCK_STREAM)
+        # With the protocol named, or asyncio leaves TCP_NODELAY off and every answer waits 40 ms for an ACK.
+        sock = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
         raise LedgerError(f"there is no address {host!r} to listen on: {error.strerror}") from None
     try:

@@ -14,9 +14,15 @@ __all__ = ["Settings"]
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How a service behaves. ``ledgers`` maps each name in a path to the URL of a ledger."""
 
-    ledgers: Mapping[str, str]
+    ledgers: Mapping[str, str] = {}
     create: bool = True
     """Make ledgers that are not there."""
+
+    any_ledger: str | None = None
+    """A folder: every name of a ledger is a SQLite file in it, made where a key with the scope admin asks for it."""
+
+    client_clock: bool = False
+    """Let clients of the store wire say what time it is, so that a recording can be repeated; for tests."""
 
     redact: str | None = "secrets"
     """What events pass before they are stored: the built-in patterns for secrets, or nothing."""
@@ -26,6 +32,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     body_bytes_max: int = 8 * MIB
     """Bytes of a request that is held in memory whole, after decompression; lines may come without end."""
+
+    store_bytes_max: int = 96 * MIB
+    """Bytes of one request of the store wire: a batch with its blobs."""
 
     event_bytes_max: int = 8 * MIB + 64 * KIB
     """Bytes of one event, as one line of NDJSON."""
@@ -42,11 +51,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     body_seconds_max: float = 30.0
     """A body of which nothing new arrives for so long is given up."""
 
-    bodies_bytes_max: int = 64 * MIB
+    bodies_bytes_max: int = 192 * MIB
     """Bytes of all requests that are held at once; more are answered with 503 and Retry-After."""
 
     uploads_max: int = 32
     """Uploads of lines at once; more are answered with 503 and Retry-After."""
+
+    ledgers_open_max: int = 500
+    """Ledgers of ``any_ledger`` that are open at once; more are answered with 503 and Retry-After."""
 
     streams_max: int = 1_000
     """Live streams at once; more are answered with 503 and Retry-After."""

@@ -19,7 +19,6 @@ DEFAULT_PATH = "./chatsnapshot.db"
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.ASCII | re.IGNORECASE)
 _LEDGER = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
-_LATER = {"http", "https"}
 
 
 class Location(NamedTuple):
@@ -48,7 +47,8 @@ def locate(url: str | os.PathLike[str] | None = None) -> Location:
     """Read a URL or path; without one ``CHATSNAPSHOT_LEDGER``, else ``./chatsnapshot.db``.
 
     ``memory:``, ``runs.db``, ``runs.jsonl``, ``sqlite:///abs/runs.db``, ``runs.db?ledger=tenant-a``,
-    ``postgresql://user@host/database?ledger=tenant-a``, ``mongodb://…``, ``nats://…``. Raises :class:`LedgerError` for
+    ``postgresql://user@host/database?ledger=tenant-a``, ``mongodb://…``, ``nats://…``,
+    ``http://host:8420?ledger=tenant-a``. Raises :class:`LedgerError` for
     what is none of these.
     """
     if url is None:
@@ -61,10 +61,6 @@ def locate(url: str | os.PathLike[str] | None = None) -> Location:
         server = locate_server(text, _ledger_name)
         return Location(server.kind, "", server.ledger, server.url, text, server.target, server.options)
     kind = scheme.group(1).lower() if scheme is not None and len(scheme.group(1)) > 1 else ""
-    if kind in _LATER:
-        raise LedgerError(
-            f"{kind}:// ledgers are not part of this version; use a path such as runs.db, or memory:"
-        )
     if kind not in ("", "memory", "sqlite", "jsonl", "file"):
         raise LedgerError(f"there is no store for {kind}: URLs; use a path such as runs.db, or memory:")
     rest = text[len(kind) + 1 :] if kind else text
@@ -196,6 +192,12 @@ def _open_on_server(
         from chatsnapshot.stores.mongodb.store import MongodbStore
 
         return MongodbStore(
+            location, create=create, read_only=read_only, clock=clock, entropy=entropy, limits=limits
+        )
+    if location.kind == "http":
+        from chatsnapshot.stores.http.opening import open_http
+
+        return open_http(
             location, create=create, read_only=read_only, clock=clock, entropy=entropy, limits=limits
         )
     from chatsnapshot.stores.nats.store import NatsStore

@@ -43,8 +43,27 @@ from chatsnapshot.errors import LedgerError, MissingExtra
     metavar="SECONDS",
     help="A live stream that is quiet for so long says how far it looked.",
 )
+@click.option(
+    "--any-ledger",
+    type=click.Path(file_okay=False, exists=True),
+    metavar="FOLDER",
+    help="Serve ledgers of any name as files of this folder, made as they are asked for.",
+)
+@click.option(
+    "--client-clock",
+    is_flag=True,
+    help="Let clients of the store wire say what time it is; for tests that repeat a recording.",
+)
 @ledger_option
-def command(host: str, port: int, named: tuple[str, ...], redact: str, heartbeat: float) -> None:
+def command(
+    host: str,
+    port: int,
+    named: tuple[str, ...],
+    redact: str,
+    heartbeat: float,
+    any_ledger: str | None,
+    client_clock: bool,
+) -> None:
     """Serve the ledger over HTTP, until it is interrupted.
 
     The ledger is made when there is none. With --ledger-named several ledgers are served, each under its name.
@@ -58,15 +77,28 @@ def command(host: str, port: int, named: tuple[str, ...], redact: str, heartbeat
         raise MissingExtra("the HTTP service", "server") from None
     from chatsnapshot.server.settings import Settings
 
-    ledgers = dict(_named(one) for one in named) or {"main": ledger_url()}
+    ledgers = dict(_named(one) for one in named)
+    if not ledgers and any_ledger is None:
+        ledgers = {"main": ledger_url()}
     service = Service(
-        Settings(ledgers=ledgers, redact=None if redact == "none" else redact, heartbeat_seconds=heartbeat)
+        Settings(
+            ledgers=ledgers,
+            any_ledger=any_ledger,
+            client_clock=client_clock,
+            redact=None if redact == "none" else redact,
+            heartbeat_seconds=heartbeat,
+        )
     )
     sock = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     click.echo(
         f"http://{shown}:{sock.getsockname()[1]}  serves "
-        + ", ".join(f"{name} ({shown_url(url)})" for name, url in ledgers.items())
+        + ", ".join(
+            [
+                *(f"{name} ({shown_url(url)})" for name, url in ledgers.items()),
+                *([f"any ledger of {any_ledger}"] if any_ledger else []),
+            ]
+        )
     )
     serve(service, sock)
 

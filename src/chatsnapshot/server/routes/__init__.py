@@ -1,7 +1,7 @@
 """The endpoints of the service, a file for each resource; ``ENDPOINTS`` lists them all."""
 
 from chatsnapshot.server.endpoints import Endpoint
-from chatsnapshot.server.routes import checking, head, reading, recording, stream, viewing
+from chatsnapshot.server.routes import checking, head, making, reading, recording, store, stream, viewing
 
 __all__ = ["ENDPOINTS"]
 
@@ -12,4 +12,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *viewing.ENDPOINTS,
     *checking.ENDPOINTS,
     *head.ENDPOINTS,
+    *store.ENDPOINTS,
+    *making.ENDPOINTS,
 )

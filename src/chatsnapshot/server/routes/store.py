@@ -1,0 +1,359 @@
+"""``POST /v1/store/…``: the Store contract on the wire, for the HTTP store of other machines.
+
+Nothing that a client derives is believed: columns are checked as those of any event, commitments, headers and leaves are
+made here. Each operation needs its scope; states of projections and whole entries are for ``admin``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from chatsnapshot.errors import InvalidEvent, LedgerError, LimitExceeded
+from chatsnapshot.server.bodies import media_type, whole
+from chatsnapshot.server.endpoints import Call, Endpoint, Parameter, Scope
+from chatsnapshot.server.incoming import erasure_of, groups_of, promotes
+from chatsnapshot.server.problems import Problem, problem_of
+from chatsnapshot.stores.base import Group, Outcome, Query, Row
+from chatsnapshot.stores.http import wire
+
+__all__ = ["ENDPOINTS"]
+
+_ENGINE = "chatsnapshot.projections.engine"
+_SEARCH = "chatsnapshot.projections.search.searching"
+_FEEDS = ("@feeds", "feed:")
+"""Cursors of feeds are kept like states; who may read and record may move them."""
+_IDS_MAX = 100_000
+_WAIT_SECONDS_MAX = 30.0
+_NOTHING = Query(event_types=("ledger.none",))
+
+Work = Callable[[Call, Any], Any]
+
+
+# --- asking and answering ---
+
+
+async def _request(call: Call, type: Any) -> tuple[Any, int]:
+    """What was asked, and the bytes of it that are held until they are given back."""
+    headers = call.request.headers
+    if media_type(call.request) != wire.MEDIA_TYPE:
+        raise Problem(415, "content-type", f"this takes {wire.MEDIA_TYPE}", accepted=[wire.MEDIA_TYPE])
+    if headers.get(wire.VERSION_HEADER) != wire.VERSION:
+        raise Problem(
+            400,
+            "wire-version",
+            f"this service speaks {wire.VERSION_HEADER}: {wire.VERSION}",
+            versions=[wire.VERSION],
+        )
+    settings, held = call.service.settings, call.service.held
+    body = await whole(call.request, settings, held, settings.store_bytes_max, "store_bytes_max")
+    try:
+        return await _decoded(body, type), len(body)
+    except BaseException:
+        held.give(len(body))
+        raise
+
+
+async def _decoded(body: bytes, type: Any) -> Any:
+    try:
+        if len(body) < 65_536:
+            return wire.decode(body, type=type)
+        return await asyncio.to_thread(wire.decode, body, type=type)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem(400, "wire", f"the request cannot be read: {error}") from None
+
+
+def _answer(content: Any) -> Response:
+    return Response(
+        wire.encode(content),
+        media_type=wire.MEDIA_TYPE,
+        headers={wire.VERSION_HEADER: wire.VERSION, "Cache-Control": "no-store"},
+    )
+
+
+def _in_thread(type: Any, work: Work) -> Callable[[Call], Awaitable[Response]]:
+    """A handler that does its work on a thread."""
+
+    async def handle(call: Call) -> Response:
+        request, size = await _request(call, type)
+        try:
+            return _answer(await asyncio.to_thread(work, call, request))
+        finally:
+            call.service.held.give(size)
+
+    return handle
+
+
+# --- writing ---
+
+
+async def _append(call: Call) -> Response:
+    request, size = await _request(call, wire.Append)
+    try:
+        if not promotes(request):
+            call.ledger._check_writable()
+        prepared = await asyncio.to_thread(groups_of, call, request)
+        outcomes = await _commit(call, prepared, request.clock)
+        call.service.counts.recorded(sum(len(one) for one in outcomes if isinstance(one, list)))
+        return _answer(
+            [
+                _told(outcome, group, given)
+                for outcome, group, given in zip(outcomes, prepared, request.groups, strict=True)
+            ]
+        )
+    finally:
+        call.service.held.give(size)
+
+
+async def _commit(
+    call: Call, prepared: Sequence[Group | LedgerError], clock: int | None
+) -> Sequence[Outcome]:
+    """Through the recorder of the ledger, so that requests that come at once are one commit."""
+    groups = [one for one in prepared if isinstance(one, Group)]
+    found: Sequence[Outcome]
+    if clock is not None and call.service.settings.client_clock:
+        found = await asyncio.to_thread(_append_at, call, groups, clock)
+    else:
+        # In order: each joins the queue before the next one.
+        waiting = [call.ledger._recorder.acommit(group) for group in groups]
+        found = [await one for one in waiting]
+    answers = iter(found)
+    return [one if isinstance(one, LedgerError) else next(answers) for one in prepared]
+
+
+def _append_at(call: Call, groups: Sequence[Group], clock: int) -> Sequence[Outcome]:
+    with call.service.clock.at(clock):
+        outcomes = call.ledger._store.append(groups)
+    call.ledger._bell.ring()
+    return outcomes
+
+
+def _told(outcome: Outcome, group: Group | LedgerError, given: wire.WireGroup) -> Any:
+    if isinstance(outcome, LedgerError):
+        return problem_of(outcome).body()
+    assert isinstance(group, Group)
+    return [
+        wire.placed(row, draft, sent)
+        for row, draft, sent in zip(outcome, group.drafts, given.drafts, strict=True)
+    ]
+
+
+def _erase(call: Call, request: wire.Erase) -> Any:
+    ledger = call.ledger
+    ledger._check_writable()
+    record = erasure_of(call, request)
+    importlib.import_module(_ENGINE).forget(ledger, request.positions)
+    if request.clock is not None and call.service.settings.client_clock:
+        with call.service.clock.at(request.clock):
+            row = ledger._store.erase(request.positions, record)
+    else:
+        row = ledger._store.erase(request.positions, record)
+    importlib.import_module(_SEARCH).forget(ledger, request.positions)
+    ledger._bell.ring()
+    return wire.placed(row, record, request.record)
+
+
+def _import(call: Call, request: wire.Import) -> None:
+    from hashlib import sha256
+
+    for digest, data in request.blobs.items():
+        if sha256(data).digest() != digest:
+            raise InvalidEvent(f"blob sha256:{digest.hex()} does not hash to its name", path="blobs")
+    if len(request.rows) > call.ledger.limits.batch_events_max:
+        raise LimitExceeded(
+            "batch_events_max",
+            call.ledger.limits.batch_events_max,
+            len(request.rows),
+            "import less at a time",
+        )
+    call.ledger._store.import_rows(request.rows, request.blobs)
+    call.ledger._bell.ring()
+
+
+# --- states ---
+
+
+def _states(call: Call, name: str) -> None:
+    """Who may change a state: for cursors of feeds who reads and records, for views ``admin``."""
+    wanted: tuple[Scope, ...] = ("read", "ingest") if name.startswith(_FEEDS) else ("admin",)
+    missing = [scope for scope in wanted if not call.access.allows(scope, call.name)]
+    if missing and not call.access.allows("admin", call.name):
+        raise Problem(403, "scope", f"this needs a key with the scope {missing[0]}", scope=missing[0])
+    call.ledger._check_writable()
+
+
+def _save(call: Call, request: wire.Save) -> bool:
+    _states(call, request.name)
+    return call.ledger._store.save_states(
+        request.name, request.version, request.before, request.after, request.states
+    )
+
+
+def _drop(call: Call, request: wire.Named) -> None:
+    _states(call, request.name)
+    call.ledger._store.drop_states(request.name, request.version)
+
+
+# --- reading ---
+
+
+def _open(call: Call, request: None) -> wire.Opened:
+    settings, store = call.service.settings, call.ledger._store
+    return wire.Opened(store.ledger_id, store.traits, settings.store_bytes_max, settings.client_clock)
+
+
+def _read(call: Call, request: wire.Asked) -> Any:
+    limit = min(request.limit, call.ledger.limits.page_entries_max)
+    if limit < 1 or request.after < 0 or request.until < 0:
+        raise Problem(400, "parameter", "after and until are positions, and limit is 1 or more")
+    return call.ledger._store.read(
+        request.query,
+        after=request.after,
+        until=request.until,
+        limit=limit,
+        reverse=request.reverse,
+        hint=request.hint,
+    )
+
+
+def _get(call: Call, request: list[bytes]) -> list[Row]:
+    if len(request) > _IDS_MAX or any(len(one) != 16 for one in request):
+        raise Problem(400, "parameter", f"ids are at most {_IDS_MAX:,} of 16 bytes each")
+    return list(call.ledger._store.get(request).values())
+
+
+def _blob(call: Call, request: bytes) -> bytes | None:
+    parts = call.ledger._store.blob(request)
+    return None if parts is None else b"".join(parts)
+
+
+async def _examine(call: Call) -> Response:
+    _, size = await _request(call, None)
+    call.service.held.give(size)
+    with call.service.verifications.one():
+        return _answer(await asyncio.to_thread(lambda: list(call.ledger._store.examine())))
+
+
+async def _wait(call: Call) -> Response:
+    """The head, as soon as it is beyond a position or after a while."""
+    (after, seconds), size = await _request(call, tuple[int, float])
+    call.service.held.give(size)
+    head = (await asyncio.to_thread(call.ledger._store.head)).size
+    if 0 <= after < head or after < 0:
+        return _answer(head)
+    with call.service.streams.one():
+        quiet = min(max(seconds, 0.0), _WAIT_SECONDS_MAX)
+        follow = call.service.live(call.name).follow(_NOTHING, head, quiet)
+        try:
+            async for found in follow:
+                head = max(head, found.scanned_to)
+                break
+        finally:
+            await follow.aclose()  # type: ignore[attr-defined]
+    return _answer(head)
+
+
+def _keys(call: Call, request: wire.Keys) -> list[str]:
+    return call.ledger._store.keys(
+        request.name,
+        request.version,
+        prefix=request.prefix,
+        after=request.after,
+        limit=min(max(request.limit, 0), 10_000),
+        reverse=request.reverse,
+    )
+
+
+def _endpoint(
+    name: str, scope: Scope, summary: str, handle: Callable[[Call], Awaitable[Response]]
+) -> Endpoint:
+    return Endpoint(
+        method="POST",
+        path=f"/store/{name}",
+        scope=scope,
+        handle=handle,
+        summary=f"Store wire: {summary}",
+        parameters=(
+            Parameter(
+                name=wire.VERSION_HEADER,
+                where="header",
+                required=True,
+                description="version of the wire",
+                schema={"type": "string", "enum": [wire.VERSION]},
+            ),
+        ),
+        request={
+            "required": True,
+            "content": {wire.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        },
+        responses={
+            "200": {
+                "description": "the answer",
+                "content": {wire.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+            }
+        },
+    )
+
+
+ENDPOINTS = (
+    _endpoint("append", "ingest", "commit groups of events, each whole or not at all", _append),
+    _endpoint(
+        "erase", "admin", "store the record of an erasure and remove payloads", _in_thread(wire.Erase, _erase)
+    ),
+    _endpoint("import", "admin", "take whole entries at head + 1 and on", _in_thread(wire.Import, _import)),
+    _endpoint("open", "any", "which ledger this is and what it claims", _in_thread(None, _open)),
+    _endpoint(
+        "head",
+        "read",
+        "size, frontier and time of the head",
+        _in_thread(None, lambda call, _: call.ledger._store.head()),
+    ),
+    _endpoint("wait", "read", "the head, once it is beyond a position", _wait),
+    _endpoint("read", "read", "one page of rows", _in_thread(wire.Asked, _read)),
+    _endpoint("get", "read", "rows by their ids", _in_thread(list[bytes], _get)),
+    _endpoint(
+        "last_sequence",
+        "read",
+        "the last sequence of a correlation",
+        _in_thread(str, lambda call, text: call.ledger._store.last_sequence(text)),
+    ),
+    _endpoint(
+        "children",
+        "read",
+        "correlations that an event of this one began",
+        _in_thread(str, lambda call, text: call.ledger._store.children(text)),
+    ),
+    _endpoint(
+        "tile",
+        "read",
+        "a full tile of hashes",
+        _in_thread(tuple[int, int], lambda call, at: call.ledger._store.tile(*at)),
+    ),
+    _endpoint("blob", "read", "the bytes of a blob", _in_thread(bytes, _blob)),
+    _endpoint(
+        "blobs", "read", "every blob", _in_thread(None, lambda call, _: list(call.ledger._store.blobs()))
+    ),
+    _endpoint("examine", "read", "what the store finds wrong with itself", _examine),
+    _endpoint(
+        "checkpoint",
+        "read",
+        "where a projection stands",
+        _in_thread(wire.Named, lambda call, one: call.ledger._store.checkpoint(one.name, one.version)),
+    ),
+    _endpoint(
+        "load_state",
+        "read",
+        "the state of a projection for a key",
+        _in_thread(
+            wire.Named, lambda call, one: call.ledger._store.load_state(one.name, one.version, one.key)
+        ),
+    ),
+    _endpoint("keys", "read", "keys that have a state", _in_thread(wire.Keys, _keys)),
+    _endpoint("save_states", "read", "store states by compare-and-set", _in_thread(wire.Save, _save)),
+    _endpoint("drop_states", "read", "forget the states of a projection", _in_thread(wire.Named, _drop)),
+)
