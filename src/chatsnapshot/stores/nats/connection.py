@@ -26,6 +26,7 @@ REQUEST_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 """How long a question after the head waits: it is asked again, and while there is no leader nobody answers."""
 _SEND_MESSAGES = 64
+_HINT_SECONDS = 0.003
 _COMMIT_SECONDS = 2.0
 _COMMIT_BYTES_A_SECOND = 4_000_000
 _REFUSED_SECONDS = 1.5
@@ -65,6 +66,8 @@ class Connection:
         self._trouble: list[str] = []
         self._refused = 0
         self._closing = False
+        self._hint: tuple[str, bytes] | None = None
+        self._hinting: asyncio.Future[None] | None = None
         self._up = asyncio.Event()
         self._denied_inbox = ""
 
@@ -131,6 +134,7 @@ class Connection:
 
     async def close(self) -> None:
         """Close the connection."""
+        await self._send_hint()
         self._closing = True
         client, self._client = self._client, None
         if client is not None:
@@ -265,12 +269,22 @@ class Connection:
             raise ApiError.of(error)
         return answer
 
-    async def send(self, subject: str, data: bytes) -> None:
-        """Publish without an answer, where its loss does no harm."""
-        if self._up.is_set() and self._client is not None:
+    def hint(self, subject: str, data: bytes) -> None:
+        """Publish soon, without an answer, where its loss does no harm; with the next commit if that comes first."""
+        if self._hint is None:
+            asyncio.get_running_loop().call_later(_HINT_SECONDS, self._hint_now)
+        self._hint = (subject, data)
+
+    def _hint_now(self) -> None:
+        if self._hint is not None and not self._closing:
+            self._hinting = asyncio.ensure_future(self._send_hint())
+
+    async def _send_hint(self) -> None:
+        hint, self._hint = self._hint, None
+        if hint is not None and self._up.is_set() and self._client is not None:
             try:
-                await self._client.publish(subject, data)
-            except Exception:
+                await self._client.publish(*hint)
+            except (Exception, asyncio.CancelledError):
                 pass  # a hint
 
     async def listen(self, subject: str, heard: Callable[[], None]) -> None:
@@ -291,6 +305,7 @@ class Connection:
 
         ``condition`` is a header of the first. Raises :class:`ApiError` when the server refuses.
         """
+        await self._send_hint()
         headers = dict([condition]) if condition else {}
         timeout = _COMMIT_SECONDS + sum(len(data) for _, data in messages) / _COMMIT_BYTES_A_SECOND
         if len(messages) == 1:

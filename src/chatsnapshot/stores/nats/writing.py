@@ -331,7 +331,7 @@ class Writing:
             await self._blobs.ensure(blobs)
         except (Unsent, Unanswered, ApiError, Denied):
             pass  # they were durable before; only an erasure at the same moment could have taken them
-        await self._connection.send(f"{self._address.subjects}.head", str(made.rows[-1][0]).encode())
+        self._connection.hint(f"{self._address.subjects}.head", str(made.rows[-1][0]).encode())
 
 
 class _Attempt:
