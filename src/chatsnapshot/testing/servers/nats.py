@@ -22,8 +22,8 @@ __all__ = ["NatsCluster", "NatsServer"]
 URL_VARIABLE = "CHATSNAPSHOT_TEST_NATS_URL"
 START_SECONDS_MAX = 20.0
 
-_GUARD = 'cat >/dev/null; kill -9 "$1"'
-"""Ends a server when its input ends: when the process that started both is gone, whichever thread it was."""
+_GUARD = 'cat >/dev/null; kill -9 "$1"; rm -rf "$2"'
+"""Ends a server, and removes its folder, when its input ends: the process that started both is gone."""
 
 
 def binary() -> str:
@@ -77,7 +77,7 @@ class Node:
                 start_new_session=True,  # Ctrl-C is for the tests, not for the server
             )
         self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "guard", str(self._process.pid)],
+            ["/bin/sh", "-c", _GUARD, "guard", str(self._process.pid), self.folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
