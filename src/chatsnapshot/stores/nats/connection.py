@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -312,7 +313,7 @@ class Connection:
             subject, data = messages[0]
             answer = await self.ask(subject, data, headers or None, timeout=timeout)
         else:
-            batch = self.client._nuid.next().decode()
+            batch = os.urandom(12).hex()
             last = len(messages)
             client = self.client
             if not self._up.is_set():
