@@ -228,7 +228,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, eq=False, gc=False):
     """An event as the ledger holds it: the envelope, its ``position``, ``sequence`` and ``recorded_at``.
 
     The fields are the stored columns; :attr:`event` is the envelope made of them. ``leaf`` is the RFC 6962 leaf hash
-    that commits to the event, ``commitment`` the salted hash of the payload; ``payload_json`` and ``salt`` are ``None``
+    that commits to the event; behind a spool all four are ``None`` until the service has it. ``commitment`` is the salted hash of the payload; ``payload_json`` and ``salt`` are ``None``
     when the payload was erased, ``payload_bytes`` stays.
     """
 
@@ -303,6 +303,12 @@ class LedgerEntry(msgspec.Struct, frozen=True, eq=False, gc=False):
         before the event when its payload was erased.
         """
         erased = b'"erased":true,' if self.payload_json is None else b""
+        if not self.position:  # it waits in a spool
+            return (
+                b'{"position":null,"sequence":null,"recorded_at":null,"leaf":null,"event":'
+                + self.event.to_json()
+                + b"}"
+            )
         head = (
             f'{{"position":{self.position},"sequence":{self.sequence},'
             f'"recorded_at":"{self.recorded_at}","leaf":"{self.leaf.hex()}",'

@@ -27,7 +27,7 @@ from chatsnapshot.fields import Causelike, cause_key, correlation_text, sequence
 from chatsnapshot.intake import Intake
 from chatsnapshot.limits import Limits
 from chatsnapshot.misfits import find_misfits
-from chatsnapshot.pending import FlushReport, Pending, rows_of
+from chatsnapshot.pending import Failure, FlushReport, Pending, envelope_of, rows_of
 from chatsnapshot.playback import recorded
 from chatsnapshot.policies import Opening
 from chatsnapshot.reading import (
@@ -333,7 +333,12 @@ class Ledger:
 
         Raises ``TimeoutError`` after ``timeout`` seconds.
         """
-        return self._recorder.flush(timeout)
+        report = self._recorder.flush(timeout)
+        settle = getattr(self._store, "settle", None)  # a spool: durable here, and to be sent
+        if settle is None:
+            return report
+        refused = tuple(Failure(envelope_of(draft), error) for draft, error in settle(timeout))
+        return FlushReport(report.stored, report.failures + refused)
 
     async def aflush(self, timeout: float | None = None) -> FlushReport:
         """As :meth:`flush`, without blocking the event loop."""

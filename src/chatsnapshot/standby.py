@@ -39,6 +39,8 @@ class Standing:
     @property
     def ledger_id(self) -> str:
         """UUID text: of the history that a copy is of, and of its own from the promotion on."""
+        if not self._identity.history:  # behind a spool it is known once the service has answered
+            self._identity = read_identity(self._store.ledger_id)
         history, copy = self._identity
         return history if copy is None or self._waits else copy
 

@@ -58,6 +58,7 @@ class Asking:
         *,
         again: bool,
         settled: Callable[[], Any] | None = None,
+        seconds: float = 0.0,
     ) -> Any:
         """Ask for a change. ``again``: it may be asked for twice without being done twice, so a lost answer is asked for
         once more; ``settled`` looks whether a lost change was made, and gives its answer or ``None``.
@@ -66,7 +67,7 @@ class Asking:
         it, and what the service answers with.
         """
         body = request if isinstance(request, bytes) else wire.encode(request)
-        seconds = self.address.seconds * _WRITE_FACTOR
+        seconds = seconds or self.address.seconds * _WRITE_FACTOR
         try:
             return self.value(self._ask(operation, body, seconds), type)
         except Silent as error:

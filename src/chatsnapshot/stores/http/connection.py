@@ -48,6 +48,7 @@ class Connections:
         self._lock = threading.Lock()
         self._idle: list[http.client.HTTPConnection] = []
         self._closed = False
+        self._used: set[http.client.HTTPConnection] = set()
         self._tls = _tls(address) if address.secure else None
         self._headers = {"Host": _host(address), "User-Agent": "chatsnapshot"}
         if address.key is not None:
@@ -68,6 +69,8 @@ class Connections:
         """
         connection = self._take(seconds)
         whole = False
+        with self._lock:
+            self._used.add(connection)
         try:
             sock = connection.sock
             sock.settimeout(seconds)
@@ -88,6 +91,8 @@ class Connections:
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Lost(_told(error)) from None
         finally:
+            with self._lock:
+                self._used.discard(connection)
             if whole:
                 self._give(connection)
             else:
@@ -133,10 +138,21 @@ class Connections:
     def after_fork(self) -> None:
         """In a forked child: the parent's connections are not ours; ending our copies does not end them."""
         self._lock = threading.Lock()
-        idle, self._idle = self._idle, []
+        idle, self._idle = [*self._idle, *self._used], []
+        self._used = set()
         for connection in idle:
             if connection.sock is not None:
                 os.close(connection.sock.detach())
+
+    def abort(self) -> None:
+        """Cut off the calls that are under way: they raise :class:`Lost`."""
+        with self._lock:
+            used = list(self._used)
+        for connection in used:
+            try:
+                connection.sock.shutdown(socket.SHUT_RDWR)
+            except (OSError, AttributeError):
+                pass
 
     def close(self) -> None:
         """End the connections that are not in use; those in use end with their call."""
@@ -144,6 +160,11 @@ class Connections:
             self._closed = True
             idle, self._idle = self._idle, []
         for connection in idle:
+            connection.close()
+
+
+    def __del__(self) -> None:
+        for connection in getattr(self, "_idle", ()):
             connection.close()
 
 

@@ -20,6 +20,10 @@ def open_http(
     mode = dict(location.options).get("mode", MODES[0])
     if mode not in MODES:
         raise LedgerError(f"mode is {' or '.join(MODES)} in an http:// URL, not {mode!r}")
+    if mode == "spool" and not read_only:
+        from chatsnapshot.stores.spool.store import SpooledStore
+
+        return SpooledStore(location, create=create, clock=clock, limits=limits)
     from chatsnapshot.stores.http.store import HttpStore
 
     return HttpStore(location, create=create, read_only=read_only, clock=clock, limits=limits)

@@ -47,14 +47,23 @@ class HttpStore:
     """A ledger on a service. Commits are decided there; a leaf that comes back is checked against the event sent."""
 
     def __init__(
-        self, location: Location, *, create: bool, read_only: bool, clock: Clock, limits: Limits
+        self,
+        location: Location,
+        *,
+        create: bool,
+        read_only: bool,
+        clock: Clock,
+        limits: Limits,
+        open_seconds: float | None = None,
     ) -> None:
+        """``open_seconds`` is how long opening may wait for the service, where that is less than for other calls."""
         self.url = location.url
         self._read_only = read_only
         self._clock = clock
         self._limits = limits
         self._asking = Asking(read_address(location), location.url)
         self._waiter = Waiter(self._asking)
+        self._open_seconds = min(self._asking.address.seconds, open_seconds or _LONG_SECONDS)
         try:
             self._opened = self._open(create and not read_only, location.identity)
         except BaseException:
@@ -67,7 +76,7 @@ class HttpStore:
     def _open(self, create: bool, identity: str) -> wire.Opened:
         opened: wire.Opened
         try:
-            opened = self._asking.read("open", type=wire.Opened)
+            opened = self._asking.read("open", None, self._open_seconds, wire.Opened)
             return opened
         except NotFound:
             ledger = self._asking.address.ledger
@@ -86,7 +95,7 @@ class HttpStore:
             ) from None
         if answer.status not in (200, 201):
             raise error_of(problem_of(answer), self.url)
-        opened = self._asking.read("open", type=wire.Opened)
+        opened = self._asking.read("open", None, self._open_seconds, wire.Opened)
         return opened
 
     # --- writing ---
@@ -110,6 +119,12 @@ class HttpStore:
             else:
                 outcomes.append(wire.rows_from(answer, group.drafts, self.url))
         return outcomes
+
+    def append_raw(self, groups: Sequence[bytes], seconds: float) -> list[Any]:
+        """Commit groups that are encoded already, and give what the service answers for each."""
+        body = self._body([[msgspec.Raw(one) for one in groups], None])
+        answers: list[Any] = self._asking.write("append", body, list[Any], again=True, seconds=seconds)
+        return answers
 
     def _clock_value(self) -> int | None:
         """The clock of the client, where the service stamps with it and it is not the system's own."""
@@ -247,6 +262,10 @@ class HttpStore:
         """In a forked child: other connections, made at the next use."""
         self._asking.after_fork()
         self._waiter.after_fork()
+
+    def abort(self) -> None:
+        """Cut off the calls that are under way."""
+        self._asking.connections.abort()
 
     def close(self) -> None:
         """End the connections."""

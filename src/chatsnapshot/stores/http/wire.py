@@ -14,7 +14,8 @@ import msgspec
 from chatsnapshot.errors import Corrupt
 from chatsnapshot.integrity import leaf_hash
 from chatsnapshot.jsonvalue import Blob
-from chatsnapshot.stores.base import Checkpoint, Draft, Group, Query, Row, Traits
+from chatsnapshot.stores.base import Checkpoint, Columns, Draft, Group, Query, Row, Traits
+from chatsnapshot.stores.draft import make_draft
 
 __all__ = [
     "MEDIA_TYPE",
@@ -31,6 +32,7 @@ __all__ = [
     "WireDraft",
     "WireGroup",
     "decode",
+    "draft_from",
     "encode",
     "placed",
     "rows_from",
@@ -165,6 +167,11 @@ def sent_group(group: Group) -> WireGroup:
     return WireGroup([sent(draft) for draft in group.drafts], group.expected_sequence)
 
 
+def draft_from(given: WireDraft) -> Draft:
+    """A draft out of what was sent, sealed again; for drafts that were checked before."""
+    return make_draft(_columns(given), given.salt, False, given.filled, blobs_of(given))
+
+
 def blobs_of(draft: WireDraft) -> tuple[Blob, ...]:
     """The blobs that came with a draft."""
     return tuple(Blob(digest, data, media_type) for digest, media_type, data in draft.blobs)
@@ -181,7 +188,7 @@ def placed(row: Row, draft: Draft, given: WireDraft) -> Sequence[Any]:
     return (row[0], row[1], row[2], row[12]) if same else row
 
 
-def _columns(given: WireDraft) -> tuple[Any, ...]:
+def _columns(given: WireDraft) -> Columns:
     return (
         given.event_id, given.event_type, given.timestamp, given.source, given.correlation_id,
         given.causation_id, given.payload, given.schema_version, given.attributes,
