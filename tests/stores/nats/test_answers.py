@@ -47,8 +47,8 @@ def test_a_lost_answer_to_a_batch_that_landed_is_an_acknowledgement(
 
     store, lost = Connection.store, []
 
-    async def losing(self: Connection, messages: object, condition: object = None) -> int:
-        last = await store(self, messages, condition)  # type: ignore[arg-type]
+    async def losing(self: Connection, messages: object, condition: object = None, *shape: int) -> int:
+        last = await store(self, messages, condition, *shape)  # type: ignore[arg-type]
         if condition and not lost:
             lost.append(last)
             raise Unanswered("the answer was lost")

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -300,26 +300,32 @@ class Connection:
             pass  # a hint
 
     async def store(
-        self, messages: Sequence[tuple[str, bytes]], condition: tuple[str, str] | None = None
+        self,
+        messages: Iterable[tuple[str, bytes]],
+        condition: tuple[str, str] | None = None,
+        count: int = 1,
+        size: int = 0,
     ) -> int:
         """Store messages in one stream, all or none; gives the sequence of the last.
 
-        ``condition`` is a header of the first. Raises :class:`ApiError` when the server refuses.
+        ``condition`` is a header of the first; ``count`` and ``size`` say how many there are, with how many bytes. Raises
+        :class:`ApiError` when the server refuses.
         """
         await self._send_hint()
         headers = dict([condition]) if condition else {}
-        timeout = _COMMIT_SECONDS + sum(len(data) for _, data in messages) / _COMMIT_BYTES_A_SECOND
-        if len(messages) == 1:
-            subject, data = messages[0]
+        timeout = _COMMIT_SECONDS + size / _COMMIT_BYTES_A_SECOND
+        each = iter(messages)
+        if count == 1:
+            subject, data = next(each)
             answer = await self.ask(subject, data, headers or None, timeout=timeout)
         else:
             batch = os.urandom(12).hex()
-            last = len(messages)
             client = self.client
             if not self._up.is_set():
                 raise Unsent("disconnected")
             try:
-                for number, (subject, data) in enumerate(messages[:-1], 1):
+                for number in range(1, count):
+                    subject, data = next(each)  # made while the server takes those in front of it
                     headers["Nats-Batch-Id"] = batch
                     headers["Nats-Batch-Sequence"] = str(number)
                     await client.publish(subject, data, headers=headers)
@@ -330,10 +336,10 @@ class Connection:
                         )  # the client sends while it is waited for, and the server takes it
             except (Exception, asyncio.CancelledError) as error:
                 raise self._broken(error) from None
-            subject, data = messages[-1]
+            subject, data = next(each)
             commit = {
                 "Nats-Batch-Id": batch,
-                "Nats-Batch-Sequence": str(last),
+                "Nats-Batch-Sequence": str(count),
                 "Nats-Batch-Commit": "1",
             }
             answer = await self.ask(subject, data, commit, timeout=timeout)

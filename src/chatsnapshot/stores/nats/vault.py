@@ -166,10 +166,10 @@ class Vault:
             batch.append((f"{self.subjects}.p.{name}.{number}", part))
             size += len(part)
             if size >= _BATCH_BYTES or len(batch) >= 500:
-                await self._connection.store(batch)
+                await self._connection.store(batch, count=len(batch), size=size)
                 batch, size = [], 0
         if batch:
-            await self._connection.store(batch)
+            await self._connection.store(batch, count=len(batch), size=size)
 
     async def part(self, name: str, number: int) -> bytes | None:
         """One sealed part, as it was stored last."""

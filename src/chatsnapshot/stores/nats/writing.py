@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import apsw
 
@@ -38,8 +38,8 @@ __all__ = ["BATCH_EVENTS_MAX", "Writing"]
 BATCH_EVENTS_MAX = 1_000
 """Messages that NATS takes in one atomic batch."""
 
-_FRAME_BYTES = 512
-"""Room for the headers of a message."""
+_FRAME_BYTES = 1024
+"""Room for facts and headers of a message."""
 _PAUSE_SECONDS = 0.02
 _PAUSE_SECONDS_MAX = 0.25
 _SEQUENCES_KEPT = 100_000
@@ -217,9 +217,12 @@ class Writing:
         except (ApiError, Denied) as error:
             self._follower.sequences.clear()
             raise self._verdict(attempt, error) from None
-        facts, messages = self._messages(made, headers, attempt.sealed)
+        size = self._size(made, headers, attempt.sealed)
+        facts: list[Facts] = []
+        messages = self._messages(made, headers, attempt.sealed, facts)
+        condition = ("Nats-Expected-Last-Sequence", str(made.rows[0][0] - 1))
         try:
-            await self._connection.store(messages, ("Nats-Expected-Last-Sequence", str(made.rows[0][0] - 1)))
+            await self._connection.store(messages, condition, len(made.rows), size)
         except (Unsent, Unanswered) as error:
             self._follower.sequences.clear()
             attempt.doubt = attempt.doubt or isinstance(error, Unanswered)
@@ -271,14 +274,30 @@ class Writing:
                 await self._vault.store_parts(place.text(), pieces)
             sealed[row[3]] = place, inline(pieces)
 
+    def _size(self, made: Plan, headers: Sequence[bytes], sealed: Sealed) -> int:
+        """Bytes of a commit; raises :class:`LimitExceeded` for an entry that does not fit into one message."""
+        room, total = self._connection.max_payload - _FRAME_BYTES, 0
+        for row, header in zip(made.rows, headers, strict=True):
+            kept = sealed[row[3]][1] if row[3] in sealed else b""
+            size = len(header) + len(kept)
+            if row[7] == LEDGER_CORRELATION:
+                size += len(str(named_positions(row)))
+            if size > room:
+                raise LimitExceeded(
+                    "max_payload of the NATS server",
+                    self._connection.max_payload,
+                    size,
+                    "use shorter attributes or erase fewer positions at once, or raise it in the server's configuration",
+                )
+            total += size
+        return total
+
     def _messages(
-        self, made: Plan, headers: Sequence[bytes], sealed: Sealed
-    ) -> tuple[list[Facts], list[tuple[str, bytes]]]:
+        self, made: Plan, headers: Sequence[bytes], sealed: Sealed, told: list[Facts]
+    ) -> Iterator[tuple[str, bytes]]:
+        """Subject and bytes of each message, made when it is asked for; their facts are added to ``told``."""
         first, last = made.rows[0][0], made.rows[-1][0]
         subjects = f"{self._address.subjects}.ev."
-        room = self._connection.max_payload - _FRAME_BYTES
-        all_facts: list[Facts] = []
-        messages: list[tuple[str, bytes]] = []
         for row, header in zip(made.rows, headers, strict=True):
             place, kept = sealed.get(row[3], (None, None))
             payload = row[9]
@@ -293,17 +312,11 @@ class Writing:
                 erases=tuple(named_positions(row)) if row[7] == LEDGER_CORRELATION else (),
                 root=root_text(made.tree.root()) if row[0] == last else None,
             )
-            data = write_message(facts, header, kept)
-            if len(data) > room:
-                raise LimitExceeded(
-                    "max_payload of the NATS server",
-                    self._connection.max_payload,
-                    len(data),
-                    "use shorter attributes or erase fewer positions at once, or raise it in the server's configuration",
-                )
-            all_facts.append(facts)
-            messages.append((f"{subjects}{subject_token(row[7])}.{uuid_text(row[3])}", data))
-        return all_facts, messages
+            told.append(facts)
+            yield (
+                f"{subjects}{subject_token(row[7])}.{uuid_text(row[3])}",
+                write_message(facts, header, kept),
+            )
 
     def _keep(self, made: Plan, facts: Sequence[Facts], sealed: Sealed) -> None:
         """Tell the index of a commit that is durable; whatever happens to the index, it stays acknowledged."""
