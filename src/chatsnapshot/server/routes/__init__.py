@@ -1,7 +1,17 @@
 """The endpoints of the service, a file for each resource; ``ENDPOINTS`` lists them all."""
 
 from chatsnapshot.server.endpoints import Endpoint
-from chatsnapshot.server.routes import checking, head, making, reading, recording, store, stream, viewing
+from chatsnapshot.server.routes import (
+    checking,
+    head,
+    making,
+    otlp,
+    reading,
+    recording,
+    store,
+    stream,
+    viewing,
+)
 
 __all__ = ["ENDPOINTS"]
 
@@ -14,4 +24,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *head.ENDPOINTS,
     *store.ENDPOINTS,
     *making.ENDPOINTS,
+    *otlp.ENDPOINTS,
 )

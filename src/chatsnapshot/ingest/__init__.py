@@ -1,0 +1,1 @@
+"""Ingest: turns wire formats of others into events; a folder each."""

@@ -1,0 +1,1 @@
+"""OTLP: spans and log records of OpenTelemetry become events (``docs/otlp.md`` has the tables)."""

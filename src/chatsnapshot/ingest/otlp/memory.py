@@ -1,0 +1,49 @@
+"""What an importer or a service remembers between spans, bounded: messages told already, and who asked for which tool.
+
+Nothing depends on it but effort and the finer cause: without it a message is offered to the ledger again, which knows it
+by its id, and a tool call follows from its parent span.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+__all__ = ["Memory"]
+
+_Key = TypeVar("_Key")
+
+MESSAGES_MAX = 50_000
+ASKED_MAX = 20_000
+
+
+class Memory:
+    """For one ledger. Safe for threads: single operations on dicts only, and what is lost is found again."""
+
+    def __init__(self) -> None:
+        self._told: dict[bytes, None] = {}
+        self._asked: dict[tuple[str, str], bytes] = {}
+
+    def told(self, key: bytes) -> bool:
+        """Whether the message is in the ledger, for all that is remembered."""
+        return key in self._told
+
+    def tell(self, key: bytes) -> None:
+        """The message is in the ledger."""
+        self._told[key] = None
+        if len(self._told) > MESSAGES_MAX:
+            _drop_half(self._told)
+
+    def ask(self, correlation: str, call_id: str, message: bytes) -> None:
+        """The message asks for the tool call."""
+        self._asked[correlation, call_id] = message
+        if len(self._asked) > ASKED_MAX:
+            _drop_half(self._asked)
+
+    def asked(self, correlation: str, call_id: str) -> bytes | None:
+        """The message that asked for the tool call."""
+        return self._asked.get((correlation, call_id))
+
+
+def _drop_half(kept: dict[_Key, Any]) -> None:
+    for key in list(kept)[: len(kept) // 2]:
+        kept.pop(key, None)

@@ -1,0 +1,164 @@
+"""Takes the spans or log records of one request into a ledger: in the order of their times, each refused by itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import Any
+
+from chatsnapshot.clock import time_text, uuid_text
+from chatsnapshot.errors import EventConflict, InvalidEvent, LedgerError, LimitExceeded
+from chatsnapshot.ingest.otlp.drafts import drafts_of
+from chatsnapshot.ingest.otlp.event import Event
+from chatsnapshot.ingest.otlp.memory import Memory
+from chatsnapshot.ingest.otlp.records import Refused
+from chatsnapshot.ledger import Ledger
+from chatsnapshot.pending import rows_of
+from chatsnapshot.stores.base import Draft, Group, Row
+from chatsnapshot.stores.planning import differences
+
+__all__ = ["Taking"]
+
+GROUP_EVENTS = 800
+"""Events of a request that are committed together; every store takes as many."""
+
+_log = logging.getLogger("chatsnapshot.otlp")
+
+
+class Taking:
+    """One request: :meth:`read` in a thread, then :meth:`commit`. ``refused`` counts spans or records, ``reason`` is the
+    first one's.
+    """
+
+    def __init__(self, ledger: Ledger, memory: Memory, redact: object) -> None:
+        self._ledger = ledger
+        self._memory = memory
+        self._redact = redact
+        self._drafts: list[Draft] = []
+        self._owners: list[int] = []
+        self._told: set[bytes] = set()
+        self._away: set[int] = set()
+        self.refused = 0
+        self.reason = ""
+        self.events = 0
+
+    def refuse(self, reason: str) -> None:
+        """Count one that is not taken."""
+        self.refused += 1
+        self.reason = self.reason or reason
+
+    def read(self, records: Iterable[Any], events_of: Callable[[Any, Memory], list[Event]]) -> None:
+        """Make drafts of all records; raises what ``records`` raises."""
+        intake, memory, redact = self._ledger._intake, self._memory, self._redact
+        now = time_text(intake.clock())
+        made: list[tuple[int, int, Draft, int]] = []
+        for number, record in enumerate(records):
+            if isinstance(record, Refused):
+                self.refuse(record.reason)
+                continue
+            try:
+                events = events_of(record, memory)
+                drafts = drafts_of(events, intake, redact, now)
+            except (InvalidEvent, LimitExceeded) as error:
+                self.refuse(str(error))
+                continue
+            except Exception as error:  # whatever a span holds, it takes no other with it
+                _log.exception("a span or log record could not be read")
+                self.refuse(f"it could not be read: {type(error).__name__}")
+                continue
+            for event, draft in zip(events, drafts, strict=True):
+                made.append((event.at, event.rank, draft, number))
+                if event.told:
+                    self._told.add(event.key)
+        made.sort(key=itemgetter(0, 1))
+        seen: set[bytes] = set()
+        for _, _, draft, number in made:
+            key = draft.columns[0]
+            if key in self._told:
+                if key in seen:
+                    continue
+                seen.add(key)
+            self._drafts.append(draft)
+            self._owners.append(number)
+
+    async def commit(self) -> None:
+        """Store what was read; durable when it returns. Raises what keeps the store from taking anything."""
+        start = 0
+        drafts, owners = self._drafts, self._owners
+        while start < len(drafts):
+            end = min(start + GROUP_EVENTS, len(drafts))
+            await self._group(drafts[start:end], owners[start:end])
+            start = end
+        for key in self._told:
+            self._memory.tell(key)
+
+    async def _group(self, drafts: list[Draft], owners: list[int]) -> None:
+        while drafts:
+            outcome = await self._ledger._recorder.acommit(Group(drafts))
+            if isinstance(outcome, EventConflict):
+                drafts, owners = self._without_conflicts(outcome, drafts, owners)
+            elif isinstance(outcome, (InvalidEvent, LimitExceeded)) and len(drafts) > 1:
+                await self._apart(drafts, owners)
+                return
+            elif isinstance(outcome, (InvalidEvent, LimitExceeded)):
+                self._refuse_span(owners[0], str(outcome))
+                return
+            else:
+                self.events += len(rows_of(outcome))
+                return
+
+    async def _apart(self, drafts: list[Draft], owners: list[int]) -> None:
+        """Each span by itself, where the store takes not all of them."""
+        for owner in dict.fromkeys(owners):
+            own = [draft for draft, of in zip(drafts, owners, strict=True) if of == owner]
+            outcome = await self._ledger._recorder.acommit(Group(own))
+            if isinstance(outcome, (InvalidEvent, LimitExceeded, EventConflict)):
+                self._refuse_span(owner, str(outcome))
+            else:
+                self.events += len(rows_of(outcome))
+
+    def _without_conflicts(
+        self, error: LedgerError, drafts: list[Draft], owners: list[int]
+    ) -> tuple[list[Draft], list[int]]:
+        """What is left without the spans that stand otherwise in the ledger already, or earlier in this request.
+
+        A message that is known in another form is no conflict: it was told before.
+        """
+        known = self._ledger._store.get([draft.columns[0] for draft in drafts])
+        earlier: dict[bytes, Row] = {}
+        dropped: set[int] = set()
+        refused: dict[int, str] = {}
+        for index, draft in enumerate(drafts):
+            key = draft.columns[0]
+            row = known.get(key) or earlier.get(key)
+            if row is None:
+                earlier[key] = (
+                    0,
+                    0,
+                    "",
+                    *draft.columns,
+                    b"",
+                    draft.salt,
+                    draft.commitment,
+                    draft.payload_bytes,
+                )
+            elif fields := differences(draft, row):
+                dropped.add(index)
+                if key not in self._told:
+                    refused.setdefault(
+                        owners[index], str(EventConflict(uuid_text(key), fields, row[0] or None))
+                    )
+        if not dropped:
+            raise error
+        for owner, reason in refused.items():
+            self._refuse_span(owner, reason)
+        kept = [
+            index for index in range(len(drafts)) if index not in dropped and owners[index] not in self._away
+        ]
+        return [drafts[index] for index in kept], [owners[index] for index in kept]
+
+    def _refuse_span(self, owner: int, reason: str) -> None:
+        if owner not in self._away:
+            self._away.add(owner)
+            self.refuse(reason)
