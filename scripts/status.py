@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from chatsnapshot.testing.checking import CLAIMS
 from chatsnapshot.testing.conformance import ConformanceReport, run
@@ -17,13 +21,33 @@ STORES = {
     "memory, for tests": "memory:",
     "SQLite, one file": "status.db",
     "JSONL, lines to read by eye": "status.jsonl",
+    "PostgreSQL 18": "postgresql",
+    "MongoDB, by the server SecantusDB": "mongodb",
+    "NATS JetStream 2.15, one node": "nats",
 }
+"""The stores by what they are called in the table: a place for ledgers, or the kind of a server that is started."""
+
+SERVERS = {"postgresql": "PostgresqlServer", "mongodb": "MongodbServer", "nats": "NatsServer"}
+IMPATIENT = {
+    "postgresql": "connect_timeout=3",
+    "mongodb": "socketTimeoutMS=5000&serverSelectionTimeoutMS=3000",
+    "nats": "timeout=5",
+}
+"""Options of URLs, so that what waits for a server that is away does not do so for long."""
 STATUSES = {"passed": "passed", "skipped": "not possible there", "not claimed": "not claimed"}
 
 
-def place(url: str, folder: Path) -> str:
-    """Return where the suite may make the ledgers of a store."""
-    return url if url == "memory:" else str(folder / url)
+@contextmanager
+def place(url: str, folder: Path) -> Iterator[tuple[str, Any]]:
+    """Give where the suite may make the ledgers of a store, and its server, where it has one."""
+    if url not in SERVERS:
+        yield url if url == "memory:" else str(folder / url), None
+        return
+    module = importlib.import_module(f"chatsnapshot.testing.servers.{url}")
+    with getattr(module, SERVERS[url])() as server:
+        given = parse_qsl(urlsplit(server.url).query)
+        more = [(key, value) for key, value in parse_qsl(IMPATIENT[url]) if key not in dict(given)]
+        yield f"{server.url.partition('?')[0]}?{urlencode([*given, *more], safe='/')}", server
 
 
 def claims(traits: object) -> str:
@@ -52,7 +76,8 @@ def amounts(counted: Mapping[str, int]) -> str:
 def row(name: str, report: ConformanceReport) -> str:
     """Return one Markdown row: store, claims, promises kept, checks; a store without a server has none to kill."""
     kept = [topic for topic, _, _ in report.topics() if isinstance(topic, int) and report.keeps(topic)]
-    found = [result.status for result in report.results if "server" not in result.detail.split(", ")]
+    asked = [result for result in report.results if "server" not in result.detail.split(", ")]
+    found = [result.status for result in asked]
     counted = {status: found.count(status) for status in STATUSES}
     return f"| {name} | {claims(report.traits)} | {ranges(kept)} | {amounts(counted)} |"
 
@@ -76,7 +101,8 @@ def main() -> int:
     rows, failed = [], False
     with tempfile.TemporaryDirectory() as folder:
         for name, url in STORES.items():
-            report = run(place(url, Path(folder)), seed=0)
+            with place(url, Path(folder)) as (where, server):
+                report = run(where, seed=0, server=server)
             failed = failed or not report.ok
             for result in report.failures:
                 sys.stderr.write(f"{name}: {result.name} failed: {result.detail}\n")
