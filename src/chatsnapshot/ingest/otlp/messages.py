@@ -42,13 +42,18 @@ def taken_messages(facts: Facts, output: bool) -> list[Message]:
     """The messages in a span's attributes, taken out of them: what the model was given, or what it said."""
     for name in _OUTPUTS if output else _INPUTS:
         if name in facts:
-            return _read(parsed(facts.pop(name)), "assistant" if output else "user")
+            return _spoken(_read(parsed(facts.pop(name)), "assistant" if output else "user"))
     for prefix in ("gen_ai.completion",) if output else ("gen_ai.prompt",):
         found = taken_list(facts, prefix)
         if found:
-            return _read(found, "assistant" if output else "user")
+            return _spoken(_read(found, "assistant" if output else "user"))
     found = taken_list(facts, "llm.output_messages" if output else "llm.input_messages")
-    return [_inference(item) for item in found if isinstance(item, dict)]
+    return _spoken([_inference(item) for item in found if isinstance(item, dict)])
+
+
+def _spoken(messages: list[Message]) -> list[Message]:
+    """Without those of which nothing but the role is told."""
+    return [message for message in messages if message.get("content") is not None or message.get("parts")]
 
 
 def instructions(value: Any) -> list[Message]:

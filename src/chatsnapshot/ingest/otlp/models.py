@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from chatsnapshot.clock import uuid_text
 from chatsnapshot.ingest.otlp.event import Event, event_key, source_json
 from chatsnapshot.ingest.otlp.messages import (
     Message,
@@ -164,8 +165,6 @@ def judgements(reading: Reading) -> list[Event]:
 
 def judgement(facts: Facts, target: bytes) -> Facts:
     """The payload of an evaluation; ``facts`` are taken apart, the rest is kept."""
-    from chatsnapshot.clock import uuid_text
-
     payload: Facts = {"target_event_id": uuid_text(target)}
     name = facts.pop("gen_ai.evaluation.name", None)
     if name is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chatsnapshot.ingest.otlp.event import Event
+from chatsnapshot.ingest.otlp.flat import taken_list
 from chatsnapshot.ingest.otlp.messages import parsed
 from chatsnapshot.ingest.otlp.reading import Reading
 from chatsnapshot.ingest.otlp.records import Facts
@@ -21,7 +22,7 @@ def agent(reading: Reading) -> list[Event]:
     """A run of an agent. Inside of another, and without a conversation of its own, it is a child run elsewhere."""
     span = reading.span
     run_id = reading.take("gen_ai.agent.call.id") or f"{span.trace}/{span.id}"
-    if reading.named is None and span.parent is not None:
+    if span.parent is not None and "gen_ai.conversation.id" not in reading.facts:
         reading.correlation = f"{span.trace}/{span.id}"
     begun: Facts = {"name": reading.agent or span.name, "run_id": str(run_id)}
     if reading.agent is not None:
@@ -65,8 +66,15 @@ def tool(reading: Reading) -> list[Event]:
     call_id = take("gen_ai.tool.call.id", "tool_call.id", "tool.id")
     arguments = take("gen_ai.tool.call.arguments", "tool_arguments", "input.value", "traceloop.entity.input")
     result = take("gen_ai.tool.call.result", "tool_response", "output.value", "traceloop.entity.output")
-    if call_id is None and type(result) is str and '"tool_call_id"' in result:
-        call_id = _answered(result)
+    failed = False
+    if type(result) is str and '"tool_call_id"' in result and (answer := _answer_of(result)) is not None:
+        # LangChain's message: its text is the result, and the whole stays with the rest.
+        reading.facts["output.value"] = result
+        result, call_id, failed = (
+            answer["content"],
+            call_id or answer["tool_call_id"],
+            answer.get("status") == "error",
+        )
     begun: Facts = {"name": str(name)}
     ended: Facts = {"name": str(name)}
     if call_id is not None:
@@ -79,7 +87,7 @@ def tool(reading: Reading) -> list[Event]:
     start = reading.event("execution.tool_call", begun)
     if asked is not None:
         start.cause = asked
-    error = reading.error()
+    error = reading.error() or ({"message": result} if failed else None)
     if error is not None:
         ended["is_error"], ended["error"] = True, error
     if result is not None or error is None:
@@ -89,12 +97,13 @@ def tool(reading: Reading) -> list[Event]:
     return [start, reading.event("execution.tool_result", ended, end=True, rank=3)]
 
 
-def _answered(result: str) -> Any:
-    """The call that LangChain's tool message answers."""
+def _answer_of(result: str) -> Facts | None:
+    """The tool message of LangChain that a result is, if it is one."""
     found = parsed(result)
     data = found.get("data", found) if isinstance(found, dict) else None
-    found = data.get("tool_call_id") if isinstance(data, dict) else None
-    return found if isinstance(found, str) else None
+    if isinstance(data, dict) and data.get("type") == "tool" and isinstance(data.get("tool_call_id"), str):
+        return data if "content" in data else None
+    return None
 
 
 def handoff(reading: Reading) -> list[Event]:
@@ -110,8 +119,6 @@ def handoff(reading: Reading) -> list[Event]:
 
 def retrieval(reading: Reading) -> list[Event]:
     """A search, with what was found."""
-    from chatsnapshot.ingest.otlp.flat import taken_list
-
     payload: Facts = {
         "name": str(
             reading.take("gen_ai.data_source.id", "db.collection.name", "reranker.model_name")
