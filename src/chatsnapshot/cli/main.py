@@ -40,6 +40,8 @@ SECTIONS = {
     },
     "Serve": {
         "serve": (_HOME + "serve", "Serve ledgers over HTTP."),
+        "keys": (_HOME + "keys", "Make, list and revoke the API keys of a service."),
+        "spool": (_HOME + "spool", "List, send and drop what waits here for a service."),
     },
     "Check": {
         "verify": (_HOME + "verify", "Check that nothing was changed, lost or reordered."),

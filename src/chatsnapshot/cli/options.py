@@ -12,7 +12,9 @@ import click
 __all__ = [
     "LEDGER_DEFAULT",
     "Until",
+    "chosen_url",
     "json_option",
+    "keys_option",
     "last_option",
     "ledger_option",
     "ledger_url",
@@ -47,10 +49,26 @@ def ledger_option(command: Command) -> Command:
     )(command)
 
 
+def chosen_url() -> str | None:
+    """What ``--ledger`` names, when it was given."""
+    url: str | None = click.get_current_context().meta.get(_LEDGER)
+    return url
+
+
 def ledger_url() -> str:
     """The ledger of this command: ``--ledger``, else ``CHATSNAPSHOT_LEDGER``, else the default."""
-    url: str | None = click.get_current_context().meta.get(_LEDGER)
-    return url or os.environ.get("CHATSNAPSHOT_LEDGER") or LEDGER_DEFAULT
+    return chosen_url() or os.environ.get("CHATSNAPSHOT_LEDGER") or LEDGER_DEFAULT
+
+
+def keys_option(command: Command) -> Command:
+    """``--keys FILE``, else ``CHATSNAPSHOT_KEYS``, else none: the file that the keys of a service are in."""
+    return click.option(
+        "--keys",
+        envvar="CHATSNAPSHOT_KEYS",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="The file of API keys. [env: CHATSNAPSHOT_KEYS]",
+    )(command)
 
 
 def shown_url(url: str) -> str:

@@ -254,7 +254,7 @@ async def _wait(call: Call) -> Response:
                 head = max(head, found.scanned_to)
                 break
         finally:
-            await follow.aclose()  # type: ignore[attr-defined]
+            await follow.aclose()
     return _answer(head)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -41,6 +41,8 @@ from chatsnapshot.stores.spool.forwarder import Forwarder
 from chatsnapshot.stores.spool.place import spool_path
 
 __all__ = ["SpoolBehind", "SpooledStore"]
+
+T = TypeVar("T")
 
 SPOOL_BYTES_MAX = 1024 * 1024 * 1024
 """Bytes that a spool holds before recording is refused (``StoreFull``); another number with ``spool_bytes_max=``."""
@@ -201,21 +203,21 @@ class SpooledStore:
 
     # --- reading ---
 
-    def _current(self) -> HttpStore:
-        """The store on the service, when what was recorded here is there; says so when it could not be sent in time."""
+    def _asked(self, ask: Callable[[HttpStore], T]) -> T:
+        """What the service says once what was recorded here is there; tells when that could not be sent in time."""
         self.behind = not self._forwarder.settled(self._file.last(), READ_SECONDS_MAX, False)
-        remote = self._remote()
+        found = ask(self._remote())
         if self.behind:
             warnings.warn(
                 f"{self._file.counted().waiting} events wait in the spool of {self.url}; reads are without them",
                 SpoolBehind,
                 stacklevel=4,
             )
-        return remote
+        return found
 
     def head(self) -> Head:
         """The committed head on the service."""
-        return self._current().head()
+        return self._asked(lambda http: http.head())
 
     def watch(self, wake: Callable[[], None]) -> None:
         """Have ``wake`` called when the head of the service's ledger moves."""
@@ -228,19 +230,21 @@ class SpooledStore:
         self, query: Query, *, after: int, until: int, limit: int, reverse: bool, hint: int | None
     ) -> Page:
         """One page of matching rows from the service."""
-        return self._current().read(query, after=after, until=until, limit=limit, reverse=reverse, hint=hint)
+        return self._asked(
+            lambda http: http.read(query, after=after, until=until, limit=limit, reverse=reverse, hint=hint)
+        )
 
     def get(self, event_ids: Sequence[bytes]) -> dict[bytes, Row]:
         """The rows of known ids, from the service."""
-        return self._current().get(event_ids)
+        return self._asked(lambda http: http.get(event_ids))
 
     def last_sequence(self, correlation_id: str) -> int:
         """The last sequence of a correlation."""
-        return self._current().last_sequence(correlation_id)
+        return self._asked(lambda http: http.last_sequence(correlation_id))
 
     def children(self, correlation_id: str) -> list[str]:
         """Correlations whose first event was caused by an event of this one."""
-        return self._current().children(correlation_id)
+        return self._asked(lambda http: http.children(correlation_id))
 
     def tile(self, level: int, index: int) -> bytes | None:
         """A full tile."""
@@ -248,11 +252,11 @@ class SpooledStore:
 
     def blob(self, digest: bytes) -> Iterable[bytes] | None:
         """The blob as one part; of an event that waits here too."""
-        return self._current().blob(digest)
+        return self._asked(lambda http: http.blob(digest))
 
     def blobs(self) -> Iterable[tuple[bytes, int, int]]:
         """Every blob on the service."""
-        return self._current().blobs()
+        return self._asked(lambda http: http.blobs())
 
     def examine(self) -> Iterable[Finding]:
         """What the store of the service finds wrong with itself."""
