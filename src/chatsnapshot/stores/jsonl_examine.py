@@ -111,6 +111,9 @@ def _all_places(index: JsonlIndex, size: int) -> Iterator[Place]:
 
 def _segments(head: IndexHead, segments: Segments) -> Iterator[Finding]:
     found = segments.count()
+    following = first_of(segments, head.segment + 1) if found > head.segment else None
+    if following is not None and following > head.head.size:
+        return  # begun since, or by a writer that was lost before it committed anything there
     if found != head.segment:
         yield Finding(None, "number of segments", str(head.segment), str(found))
 

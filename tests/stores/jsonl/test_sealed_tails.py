@@ -127,3 +127,17 @@ def test_rubbish_behind_the_last_entry_of_a_sealed_segment_takes_no_position_awa
     assert not ledger.verify().ok
     with pytest.raises(Corrupt, match="is damaged at byte"):
         ledger.record(**event(10))
+
+
+@pytest.mark.parametrize(("first", "fine"), [(4, True), (9, True), (3, False)])
+def test_a_segment_that_was_begun_and_holds_nothing_yet_is_no_fault(
+    path: Path, opened: Open, event: Event, first: int, fine: bool
+) -> None:
+    """Its writer is at work, or was lost; how many entries there are by then, a reader cannot know."""
+    ledger = opened()
+    for number in (1, 2, 3):
+        ledger.record(**event(number))
+    writer = ledger._store._writer  # type: ignore[attr-defined]
+    writer._begin_segment(ledger.ledger_id, 2, first, writer.at.tree.root())
+    assert ledger.verify().ok == fine
+    assert numbers(ledger) == [1, 2, 3]
