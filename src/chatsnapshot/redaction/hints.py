@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -61,7 +60,7 @@ class Hints:
         beside: list[str] = []
         for _, hint, _, folded in self._runs:
             (beside if folded or not set(hint.encode()) <= _RUN_CHARS else in_runs).append(hint)
-        self._in_runs = re.compile("|".join(map(re.escape, in_runs)).encode()) if in_runs else None
+        self._in_runs = tuple((_rarest(hint), hint) for hint in dict.fromkeys(in_runs))
         self._beside_runs = tuple((_rarest(hint.lower()), hint.lower()) for hint in dict.fromkeys(beside))
 
     def look(self, data: bytes) -> Look:
@@ -90,10 +89,11 @@ class Hints:
         """Whether one of the long runs has the form of a known token, or a hint stands beside."""
         if any(rarest in lowered and hint in lowered for rarest, hint in self._beside_runs):
             return True
-        if self._in_runs is None:
+        if not self._in_runs:
             return False
-        long = [word for word in data.translate(_WORDS).split() if len(word) >= _RUN_CHARS_LEAST]
-        return self._in_runs.search(b" ".join(long)) is not None
+        words = [word for word in data.translate(_WORDS).split() if len(word) >= _RUN_CHARS_LEAST]
+        long = b" ".join(words).decode("latin-1")
+        return any([rarest in long and hint in long for rarest, hint in self._in_runs])
 
     def binary(self, data: bytes) -> tuple[Finder, ...]:
         """The patterns that binary data has to be searched for."""
