@@ -48,8 +48,13 @@ _FILLED = tuple(
 )
 """The names of filled-in fields by the sum of their bits."""
 
-_OWN_TYPES = frozenset({"ledger.payload_erased", "ledger.clock_behind", "ledger.promoted"})
-"""Facts that verification and copies rely on: only the ledger states them."""
+_OWN_TYPES = frozenset(
+    {
+        "ledger.payload_erased", "ledger.clock_behind", "ledger.promoted",
+        "ledger.key_created", "ledger.key_revoked", "ledger.access_refused", "ledger.entries_read",
+    }
+)  # fmt: skip
+"""Facts that verification, copies and auditors rely on: only the ledger and its service state them."""
 
 Check = Callable[[str, int | None, bytes], None]
 """Looks at event type, schema version (``None`` for 1) and payload as it will be stored; raises to refuse it."""

@@ -73,7 +73,10 @@ def test_erasing_twice_changes_nothing_more(ledger: Ledger) -> None:
 
 def test_nobody_else_can_state_an_erasure(ledger: Ledger) -> None:
     ledger.record("a.b", {"n": 1}, correlation_id="c")
-    for wrong in ("ledger.payload_erased", "ledger.clock_behind", "ledger.promoted"):
+    for wrong in (
+        "ledger.payload_erased", "ledger.clock_behind", "ledger.promoted",
+        "ledger.key_created", "ledger.key_revoked", "ledger.access_refused", "ledger.entries_read",
+    ):  # fmt: skip
         with pytest.raises(InvalidEvent, match="by the ledger itself"):
             ledger.record(wrong, {"positions": [1]}, correlation_id="ledger")
 

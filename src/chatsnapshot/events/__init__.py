@@ -6,10 +6,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "access_refused",
     "api_triggered",
     "artifact",
     "call",
     "clock_behind",
+    "entries_read",
     "error",
     "evaluation",
     "gap",
@@ -19,6 +21,8 @@ __all__ = [
     "human_input_requested",
     "input_received",
     "interaction",
+    "key_created",
+    "key_revoked",
     "limit_reached",
     "memory",
     "message",
@@ -56,10 +60,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from chatsnapshot.events.constructors import (
+        access_refused,
         api_triggered,
         artifact,
         call,
         clock_behind,
+        entries_read,
         error,
         evaluation,
         gap,
@@ -69,6 +75,8 @@ if TYPE_CHECKING:
         human_input_requested,
         input_received,
         interaction,
+        key_created,
+        key_revoked,
         limit_reached,
         memory,
         message,

@@ -67,6 +67,10 @@ TYPES: dict[str, str] = {
     "ledger.rejected": "a store refused events",
     "ledger.clock_behind": "the ledger's clock went back and its last time was repeated",
     "ledger.promoted": "a copy became a ledger of its own, to record in",
+    "ledger.key_created": "an API key of the service was made",
+    "ledger.key_revoked": "an API key of the service was revoked",
+    "ledger.access_refused": "wrong API keys came again and again",
+    "ledger.entries_read": "somebody read over the service",
 }
 """Event type to one line that says what it means."""
 

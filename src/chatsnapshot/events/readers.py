@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from chatsnapshot.events import facts, normaliser
+from chatsnapshot.events import accessfacts, facts, normaliser
 from chatsnapshot.events.catalogue import TYPES
 from chatsnapshot.events.messages import read_messages
 
@@ -44,6 +44,9 @@ _BY_NAME: dict[str, Reader] = {
     "ledger.rejected": facts.read_rejection,
     "ledger.clock_behind": facts.read_clock_behind,
     "ledger.promoted": facts.read_promotion,
+    "ledger.key_": accessfacts.read_key,
+    "ledger.access_refused": accessfacts.read_refusal,
+    "ledger.entries_read": accessfacts.read_reading,
 }
 
 READERS: dict[str, Reader] = {

@@ -46,6 +46,10 @@ _KINDS = {
     "ledger.rejected": "rejected",
     "ledger.clock_behind": "clock",
     "ledger.promoted": "promotion",
+    "ledger.key_created": "access",
+    "ledger.key_revoked": "access",
+    "ledger.access_refused": "access",
+    "ledger.entries_read": "access",
 }
 _STARTS = {
     *RUN_STARTS,
@@ -198,6 +202,12 @@ def _promotion(said: Said, entry: LedgerEntry, payload: Mapping[str, Any]) -> No
     said.reason = facts.read_promotion(payload).reason
 
 
+def _access(said: Said, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
+    said.id = ident(payload.get("key_id"))
+    said.name, said.user = text_of(payload.get("name")) or None, text_of(payload.get("by")) or None
+    said.outcome = "refused" if entry.event_type == "ledger.access_refused" else None
+
+
 def _lost(said: Said, entry: LedgerEntry, payload: Mapping[str, Any]) -> None:
     one = ident(payload.get("correlation_id"))
     said.concerns = strings(payload.get("correlations")) + (() if one is None else (one,))
@@ -220,4 +230,5 @@ _READ: dict[str, Callable[[Said, LedgerEntry, Mapping[str, Any]], None]] = {
     "rejected": _lost,
     "clock": _plain,
     "promotion": _promotion,
+    "access": _access,
 }

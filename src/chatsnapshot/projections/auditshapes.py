@@ -12,8 +12,8 @@ class AuditLine(msgspec.Struct, frozen=True, kw_only=True):
 
     ``kind``: ``run``, ``workflow``, ``tool``, ``service``, ``question``, ``approval``, ``edit``, ``guardrail``,
     ``handoff``, ``evaluation``, ``interaction``, ``limit``; ``erasure``, ``gap``, ``rejected``, ``clock``,
-    ``promotion`` (facts of the ledger itself); ``fact`` (anything else whose attributes say who, why or with which
-    outcome).
+    ``promotion``, ``access`` (facts of the ledger itself); ``fact`` (anything else whose attributes say who, why or
+    with which outcome).
 
     ``actor`` did it. ``principal`` is on whose authority, as the entry or else the run (or the run above it) says, at
     ``principal_position``. ``decision`` and ``approver`` are those of an approval, edit or question, and of a tool call

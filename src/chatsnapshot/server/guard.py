@@ -7,7 +7,9 @@ resolves to it (DNS rebinding). So the Host must be one of ours, and a request t
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection
+from urllib.parse import unquote_plus
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,6 +17,7 @@ from chatsnapshot.server.problems import Problem, problem_response
 
 __all__ = ["Guard", "host_of"]
 
+_PORT = re.compile(r":[0-9]{1,5}", re.ASCII)
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -27,19 +30,23 @@ _HEADERS = (
     (b"cache-control", b"no-store"),
 )
 _KEY_NAMES = frozenset(("key", "api_key", "apikey", "token", "access_token", "authorization"))
+_KEY = re.compile(rb"csk(?:_|%5[fF])[a-z0-9]{8}(?:_|%5[fF])[A-Za-z0-9_%-]{20}")
+_PORTS = {"http": 80, "https": 443}
 
 
 class Guard:
-    """ASGI middleware. ``hosts`` are further names, in lower case, without a port, that a Host header may hold."""
+    """ASGI middleware. ``hosts`` are further names, without a port, that a Host header may hold."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] = ()) -> None:
         self._app = app
-        self._hosts = _LOOPBACK | {host.lower().strip("[]") for host in hosts}
+        self._hosts = _LOOPBACK | {host.lower().strip("[]").rstrip(".") for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        if scope["type"] != "http":
+            raise RuntimeError("this service speaks HTTP only")
         problem = self._wrong(scope)
         app = self._app if problem is None else problem_response(problem)
 
@@ -59,23 +66,25 @@ class Guard:
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
+        if b"transfer-encoding" in headers and b"content-length" in headers:
+            return _framing("a request has a Content-Length or a Transfer-Encoding, not both")
+        if len(headers.get(b"content-length", ())) > 1:
+            return _framing("a request has one Content-Length")
         hosts = headers.get(b"host", [])
-        host = host_of(hosts[0].decode("latin-1")) if len(hosts) == 1 else None
-        if host is None or host not in self._hosts:
+        host = _host_and_port(hosts[0].decode("latin-1")) if len(hosts) == 1 else None
+        if host is None or not self._is_ours(host[0], scope):
             return Problem(
                 421,
                 "host",
                 "this service does not answer to that name; allow it with --host-name, or use its address",
             )
-        for origin in headers.get(b"origin", []):
-            text = origin.decode("latin-1")
-            scheme, mark, rest = text.partition("://")
-            if not mark or scheme not in ("http", "https") or host_of(rest) not in self._hosts:
-                return Problem(403, "origin", "a page of another origin sent this request; it is not served")
-        sites = headers.get(b"sec-fetch-site", [])
-        if any(site.lower() not in (b"same-origin", b"none") for site in sites):
+        if any(not _same(origin.decode("latin-1"), host) for origin in headers.get(b"origin", ())):
+            return Problem(403, "origin", "a page of another origin sent this request; it is not served")
+        if any(site.lower() not in (b"same-origin", b"none") for site in headers.get(b"sec-fetch-site", ())):
             return Problem(403, "origin", "a page of another site sent this request; it is not served")
-        if _KEY_NAMES & {name.lower() for name in _query_names(scope["query_string"])}:
+        query: bytes = scope["query_string"]
+        url = scope.get("raw_path", b"") + b"?" + query
+        if _KEY.search(url) or _KEY_NAMES & {name.lower() for name in _query_names(query)}:
             return Problem(
                 400,
                 "key-in-url",
@@ -83,29 +92,61 @@ class Guard:
             )
         return None
 
+    def _is_ours(self, host: str, scope: Scope) -> bool:
+        """One of the names, or the address that the connection came to: no name resolves to itself."""
+        local = scope.get("server")
+        return host in self._hosts or (local is not None and host == _address(local[0]))
+
 
 def host_of(text: str) -> str | None:
     """The name or address of a Host header, without its port, in lower case; ``None`` when it is malformed."""
-    text = text.strip().lower()
+    found = _host_and_port(text)
+    return None if found is None else found[0]
+
+
+def _host_and_port(text: str) -> tuple[str, int | None] | None:
+    text = text.strip(" \t").lower()
     if text.startswith("["):
-        inside, bracket, port = text[1:].partition("]")
-        if not bracket or (port and not _is_port(port)):
+        name, bracket, port = text[1:].partition("]")
+        if not bracket or "%" in name:
             return None
         try:
-            return str(ipaddress.IPv6Address(inside))
+            name = str(ipaddress.IPv6Address(name))
         except ValueError:
             return None
-    name, colon, port = text.partition(":")
-    if not name or (colon and not _is_port(":" + port)):
+    else:
+        name, colon, port = text.partition(":")
+        port = colon + port
+        if not name or not name.isascii() or not all(letter.isalnum() or letter in "-._" for letter in name):
+            return None
+        name = name.removesuffix(".")
+    if not port:
+        return name, None
+    if not _PORT.fullmatch(port) or int(port[1:]) > 65_535:
         return None
-    return name.rstrip(".") if all(letter.isalnum() or letter in "-._" for letter in name) else None
+    return name, int(port[1:])
 
 
-def _is_port(text: str) -> bool:
-    return len(text) <= 6 and text[0] == ":" and text[1:].isascii() and text[1:].isdigit()
+def _same(origin: str, host: tuple[str, int | None]) -> bool:
+    """Whether a page of this origin was given out by what the request is for; a Host without port has that of http(s)."""
+    scheme, mark, rest = origin.strip().lower().partition("://")
+    found = _host_and_port(rest)
+    if not mark or scheme not in _PORTS or found is None or found[0] != host[0]:
+        return False
+    port = found[1] or _PORTS[scheme]
+    return port == host[1] if host[1] is not None else port in _PORTS.values()
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text.partition("%")[0]))
+    except ValueError:
+        return ""
+
+
+def _framing(why: str) -> Problem:
+    return Problem(400, "framing", why, headers={"Connection": "close"})
 
 
 def _query_names(query: bytes) -> list[str]:
-    from urllib.parse import unquote_plus
-
     return [unquote_plus(part.partition("=")[0]) for part in query.decode("latin-1").split("&") if part]

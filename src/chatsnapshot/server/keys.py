@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import apsw
 import msgspec
@@ -19,7 +20,7 @@ import msgspec
 from chatsnapshot.clock import time_text
 from chatsnapshot.errors import Corrupt, FormatTooNew, InvalidEvent, LedgerError, NotFound, StoreUnavailable
 
-__all__ = ["SCOPES", "Key", "Keys"]
+__all__ = ["SCOPES", "USED_AGAIN_SECONDS", "Key", "Keys"]
 
 SCOPES = ("ingest", "read", "admin")
 
@@ -28,9 +29,11 @@ _LEDGER = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
 _ID_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _APPLICATION_ID = 0x63736B31
 _FORMAT = 1
-_BUSY_MILLISECONDS = 5_000
-_USED_AGAIN_SECONDS = 3_600
-"""``last_used`` is not written more often: a look-up is no write."""
+_WRITE_MILLISECONDS = 5_000
+_READ_MILLISECONDS = 100
+"""Reads go beside writes (WAL) and wait for hardly anything; the event loop may do them."""
+USED_AGAIN_SECONDS = 3_600
+"""``last_used`` is not written more often."""
 _NOBODY = bytes(32)
 
 _SCHEMA = """
@@ -41,8 +44,10 @@ CREATE TABLE keys(
     scopes TEXT NOT NULL,
     ledgers TEXT,
     created_at TEXT NOT NULL,
+    created_by TEXT NOT NULL,
     expires_at TEXT,
     revoked_at TEXT,
+    revoked_by TEXT,
     last_used_at TEXT
 ) STRICT, WITHOUT ROWID
 """
@@ -56,8 +61,10 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     ledgers: tuple[str, ...] | None
     created_at: str
+    created_by: str
     expires_at: str | None = None
     revoked_at: str | None = None
+    revoked_by: str | None = None
     last_used_at: str | None = None
 
     def status(self, now: str) -> str:
@@ -76,39 +83,69 @@ class Keys:
         self._lock = threading.Lock()
         if create:
             self._make()
-        if not os.path.isfile(self.path):
-            raise NotFound(f"there are no keys at {self.path}; make the first with chatsnapshot keys create")
+        self._file, self._db = self._open()
+
+    def __repr__(self) -> str:
+        return f"Keys({self.path!r})"
+
+    def _open(self) -> tuple[tuple[int, int], apsw.Connection]:
+        """A connection for reading, and which file it is on."""
+        file = self._there()
         _check_rights(self.path)
-        self._db = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
-        self._db.set_busy_timeout(_BUSY_MILLISECONDS)
         with self._told():
-            if self._db.pragma("application_id") != _APPLICATION_ID:
-                self._db.close()
-                raise LedgerError(f"{self.path} is no file of keys; name another with --keys")
-            if self._db.pragma("user_version") > _FORMAT:
-                raise FormatTooNew(
-                    f"{self.path} was written by a newer version of ChatSnapshot; upgrade to read it"
-                )
+            db = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
+            try:
+                db.set_busy_timeout(_READ_MILLISECONDS)
+                if db.pragma("application_id") != _APPLICATION_ID:
+                    raise LedgerError(f"{self.path} is no file of keys; name another with --keys")
+                if db.pragma("user_version") > _FORMAT:
+                    raise FormatTooNew(
+                        f"{self.path} was written by a newer version of ChatSnapshot; upgrade to read it"
+                    )
+            except BaseException:
+                db.close()
+                raise
+        return file, db
+
+    def _there(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            found = None
+        if found is None or not stat.S_ISREG(found.st_mode):
+            raise NotFound(f"there are no keys at {self.path}; make the first with chatsnapshot keys create")
+        return found.st_dev, found.st_ino
+
+    def _current(self) -> apsw.Connection:
+        """The connection, on the file that now has the name: one that was put in its place counts from then on."""
+        if self._there() != self._file:
+            file, db = self._open()
+            self._db.close()
+            self._file, self._db = file, db
+        return self._db
 
     def _make(self) -> None:
         """The file, readable by its owner only, when it is not there."""
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         except FileExistsError:
-            if os.path.getsize(self.path):
-                return
+            pass
         except OSError as error:
             raise StoreUnavailable(f"{self.path} cannot be made: {error.strerror}") from None
-        db = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
-        db.set_busy_timeout(_BUSY_MILLISECONDS)
-        try:
-            with self._told(), db:
-                if db.pragma("application_id") != _APPLICATION_ID:
-                    db.execute(_SCHEMA)
-                    db.pragma("user_version", _FORMAT)
-                    db.pragma("application_id", _APPLICATION_ID)
-        finally:
-            db.close()
+        with self._told():
+            db = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
+            try:
+                db.set_busy_timeout(_WRITE_MILLISECONDS)
+                if not _is_new(db):
+                    return
+                db.pragma("journal_mode", "wal")
+                with _immediate(db):
+                    if _is_new(db):  # another process may have been faster
+                        db.execute(_SCHEMA)
+                        db.pragma("user_version", _FORMAT)
+                        db.pragma("application_id", _APPLICATION_ID)
+            finally:
+                db.close()
 
     def close(self) -> None:
         """Close the file."""
@@ -124,15 +161,19 @@ class Keys:
         name: str = "",
         ledgers: Iterable[str] | None = None,
         expires_seconds: float | None = None,
+        by: str = "",
     ) -> tuple[Key, str]:
-        """Make a key; gives it and its text ``csk_<id>_<secret>``, which is never to be had again."""
-        wanted = tuple(scope for scope in SCOPES if scope in set(scopes))
-        unknown = set(scopes) - set(SCOPES)
+        """Make a key, for ``by``; gives it and its text ``csk_<id>_<secret>``, which is never to be had again."""
+        given = set(scopes)
+        wanted = tuple(scope for scope in SCOPES if scope in given)
+        unknown = given - set(SCOPES)
         if unknown or not wanted:
             raise InvalidEvent(
                 f"scopes are of {', '.join(SCOPES)}, not {', '.join(sorted(unknown)) or 'none'}"
             )
         names = None if ledgers is None else tuple(dict.fromkeys(ledgers))
+        if names == ():
+            raise InvalidEvent("name the ledgers of the key, or none for a key of all ledgers")
         for one in names or ():
             if not _LEDGER.fullmatch(one):
                 raise InvalidEvent(f"a ledger's name is 1 to 63 of a-z, 0-9 and -, not {one!r:.80}")
@@ -147,12 +188,13 @@ class Keys:
             scopes=wanted,
             ledgers=names,
             created_at=time_text(now),
+            created_by=by,
             expires_at=None if expires_seconds is None else time_text(now + int(expires_seconds * 1e9)),
         )
         secret = secrets.token_urlsafe(32)
-        with self._lock, self._told(), self._db:
-            self._db.execute(
-                "INSERT INTO keys VALUES(?,?,?,?,?,?,?,NULL,NULL)",
+        with self._writing() as db:
+            db.execute(
+                "INSERT INTO keys VALUES(?,?,?,?,?,?,?,?,NULL,NULL,NULL)",
                 (
                     key.id,
                     _digest(secret),
@@ -160,19 +202,20 @@ class Keys:
                     ",".join(wanted),
                     None if names is None else ",".join(names),
                     key.created_at,
+                    key.created_by,
                     key.expires_at,
                 ),
             )
         return key, f"csk_{key.id}_{secret}"
 
-    def revoke(self, key_id: str) -> Key:
+    def revoke(self, key_id: str, *, by: str = "") -> Key:
         """Let a key be refused from now on; a second time changes nothing. Raises :class:`NotFound`."""
-        with self._lock, self._told(), self._db:
-            self._db.execute(
-                "UPDATE keys SET revoked_at=? WHERE id=? AND revoked_at IS NULL",
-                (time_text(time.time_ns()), key_id),
+        with self._writing() as db:
+            db.execute(
+                "UPDATE keys SET revoked_at=?, revoked_by=? WHERE id=? AND revoked_at IS NULL",
+                (time_text(time.time_ns()), by, key_id),
             )
-            found = self._found(key_id)
+            found = _found(db, key_id)
         if found is None:
             raise NotFound(f"there is no key {key_id[:40]!r}; chatsnapshot keys list shows those there are")
         return found[0]
@@ -180,7 +223,13 @@ class Keys:
     def list(self) -> list[Key]:
         """All keys, in the order in which they were made."""
         with self._lock, self._told():
-            return [_key(row) for row in self._db.execute(f"{_SELECT} ORDER BY created_at, id")]
+            return [_key(row) for row in self._current().execute(f"{_SELECT} ORDER BY created_at, id")]
+
+    def version(self) -> tuple[int, int, int]:
+        """Another value once anything in the file was changed, by whatever process."""
+        with self._lock, self._told():
+            db = self._current()
+            return *self._file, int(db.pragma("data_version"))
 
     # --- what a request does ---
 
@@ -188,31 +237,45 @@ class Keys:
         """The key of this text when it is one that may be used now; the same work whatever is wrong with it."""
         match = _FORM.fullmatch(text)
         with self._lock, self._told():
-            found = self._found(match.group(1) if match else "")
+            found = _found(self._current(), match.group(1) if match else "")
         kept = _NOBODY if found is None else found[1]
         right = hmac.compare_digest(_digest(match.group(2) if match else text), kept)
         if found is None or not right:
             return None
+        return found[0] if found[0].status(time_text(time.time_ns())) == "active" else None
+
+    def holds(self, key_id: str) -> bool:
+        """Whether a key that was looked up before may be used still."""
+        with self._lock, self._told():
+            found = _found(self._current(), key_id)
+        return found is not None and found[0].status(time_text(time.time_ns())) == "active"
+
+    def used(self, key_id: str) -> None:
+        """Note that a key was used, at most once an hour; fails quietly: nothing depends on it."""
         now = time.time_ns()
-        key = found[0]
-        if key.status(time_text(now)) != "active":
-            return None
-        if key.last_used_at is None or key.last_used_at < time_text(now - _USED_AGAIN_SECONDS * 10**9):
-            self._used(key.id, time_text(now))
-        return key
-
-    def _found(self, key_id: str) -> tuple[Key, bytes] | None:
-        for row in self._db.execute(f"{_SELECT} WHERE id=?", (key_id,)):
-            return _key(row), row[1]
-        return None
-
-    def _used(self, key_id: str, now: str) -> None:
-        """A look-up does not fail because this cannot be noted."""
+        late = time_text(now - USED_AGAIN_SECONDS * 10**9)
         try:
-            with self._lock, self._db:
-                self._db.execute("UPDATE keys SET last_used_at=? WHERE id=?", (now, key_id))
-        except apsw.Error:
+            with self._writing() as db:
+                db.execute(
+                    "UPDATE keys SET last_used_at=? WHERE id=? AND (last_used_at IS NULL OR last_used_at<?)",
+                    (time_text(now), key_id, late),
+                )
+        except LedgerError:
             pass
+
+    @contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        """A transaction on a connection of its own, durable at its end."""
+        self._there()
+        with self._told():
+            db = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
+            try:
+                db.set_busy_timeout(_WRITE_MILLISECONDS)
+                db.pragma("synchronous", "FULL")
+                with _immediate(db):
+                    yield db
+            finally:
+                db.close()
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -225,7 +288,32 @@ class Keys:
             raise StoreUnavailable(f"the keys at {self.path} cannot be used now: {error}") from None
 
 
-_SELECT = "SELECT id, hash, name, scopes, ledgers, created_at, expires_at, revoked_at, last_used_at FROM keys"
+_SELECT = (
+    "SELECT id, hash, name, scopes, ledgers, created_at, created_by, expires_at, revoked_at, revoked_by, last_used_at"
+    " FROM keys"
+)
+
+
+def _is_new(db: apsw.Connection) -> bool:
+    """Whether nothing at all is in the file."""
+    return not db.pragma("application_id") and not db.execute("SELECT count(*) FROM sqlite_master").get
+
+
+@contextmanager
+def _immediate(db: apsw.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _found(db: apsw.Connection, key_id: str) -> tuple[Key, bytes] | None:
+    for row in db.execute(f"{_SELECT} WHERE id=?", (key_id,)):
+        return _key(row), row[1]
+    return None
 
 
 def _digest(secret: str) -> bytes:
@@ -233,17 +321,19 @@ def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-def _key(row: tuple[object, ...]) -> Key:
-    key_id, _, name, scopes, ledgers, created_at, expires_at, revoked_at, last_used_at = row
+def _key(row: tuple[Any, ...]) -> Key:
+    key_id, _, name, scopes, ledgers, created_at, created_by, expires_at, revoked_at, revoked_by, used = row
     return Key(
-        id=str(key_id),
-        name=str(name),
-        scopes=tuple(str(scopes).split(",")),
-        ledgers=None if ledgers is None else tuple(one for one in str(ledgers).split(",") if one),
-        created_at=str(created_at),
-        expires_at=expires_at,  # type: ignore[arg-type]
-        revoked_at=revoked_at,  # type: ignore[arg-type]
-        last_used_at=last_used_at,  # type: ignore[arg-type]
+        id=key_id,
+        name=name,
+        scopes=tuple(scopes.split(",")),
+        ledgers=None if ledgers is None else tuple(ledgers.split(",")),
+        created_at=created_at,
+        created_by=created_by,
+        expires_at=expires_at,
+        revoked_at=revoked_at,
+        revoked_by=revoked_by,
+        last_used_at=used,
     )
 
 

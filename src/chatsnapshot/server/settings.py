@@ -27,6 +27,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     redact: str | None = "secrets"
     """What events pass before they are stored: the built-in patterns for secrets, or nothing."""
 
+    audit_reads: bool = False
+    """Record that a key read, before it does: once a minute for each key and path."""
+
     hosts: tuple[str, ...] = ()
     """Names that the Host header may hold beside loopback, without a port."""
 
@@ -48,11 +51,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     gzip_ratio_max: int = 100
     """How many times its size a compressed body may grow to."""
 
+    head_seconds_max: float = 15.0
+    """A connection on which no request is complete for so long is closed, also one that sends bit by bit."""
+
+    connections_max: int = 4_000
+    """Connections at once; of more, the one that is idle for longest is closed."""
+
     body_seconds_max: float = 30.0
     """A body of which nothing new arrives for so long is given up."""
 
     bodies_bytes_max: int = 192 * MIB
     """Bytes of all requests that are held at once; more are answered with 503 and Retry-After."""
+
+    requests_max: int = 2_000
+    """Requests under way at once, live streams among them; more are answered with 503 and Retry-After."""
+
+    recordings_max: int = 500
+    """Requests that wait for a commit at once; more are answered with 503 and Retry-After."""
+
+    commit_seconds_max: float = 60.0
+    """A commit that takes longer is answered with 503: whether it happened is not known then."""
 
     uploads_max: int = 32
     """Uploads of lines at once; more are answered with 503 and Retry-After."""
@@ -62,6 +80,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     streams_max: int = 1_000
     """Live streams at once; more are answered with 503 and Retry-After."""
+
+    stall_seconds_max: float = 60.0
+    """A live stream whose client takes nothing for so long is given up; it goes on where it was by connecting again."""
 
     heartbeat_seconds: float = 15.0
     """A live stream that has nothing to say says so, with its position, this often."""

@@ -1,4 +1,4 @@
-"""Payloads of the ledger's own facts: erasures, gaps, refused events, a clock that went back, a promotion."""
+"""Payloads of the ledger's own facts: erasures, gaps, refused events, a clock that went back, a promotion, access."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from msgspec import Meta
 
 from chatsnapshot.events.schemas.base import Schema, schema
 
-__all__ = ["SCHEMAS", "ClockBehind", "Gap", "PayloadErased", "Promoted", "Rejected"]
+__all__ = [
+    "SCHEMAS",
+    "AccessRefused",
+    "ClockBehind",
+    "EntriesRead",
+    "Gap",
+    "KeyCreated",
+    "KeyRevoked",
+    "PayloadErased",
+    "Promoted",
+    "Rejected",
+]
 
 _Natural = Annotated[int, Meta(ge=0)]
 _Position = Annotated[int, Meta(ge=1)]
@@ -64,6 +75,40 @@ class Promoted(msgspec.Struct, kw_only=True, omit_defaults=True):
     reason: Annotated[str | None, Meta(description="why")] = None
 
 
+class KeyCreated(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An API key of the service was made that is good for this ledger. The key itself is nowhere."""
+
+    key_id: Annotated[str, Meta(description="id of the key")]
+    name: Annotated[str | None, Meta(description="what it is for")] = None
+    scopes: Annotated[list[str] | None, Meta(description="what it may do: ingest, read, admin")] = None
+    expires_at: Annotated[str | None, Meta(description="when it ends", extra={"unit": "ISO 8601"})] = None
+    by: Annotated[str | None, Meta(description="who made it")] = None
+
+
+class KeyRevoked(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An API key of the service was revoked."""
+
+    key_id: Annotated[str, Meta(description="id of the key")]
+    name: Annotated[str | None, Meta(description="what it was for")] = None
+    by: Annotated[str | None, Meta(description="who revoked it")] = None
+
+
+class AccessRefused(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Requests with wrong API keys came as often as is borne. At most one a minute is recorded."""
+
+    tries: Annotated[_Natural, Meta(description="how many, since the last such event")]
+    network: Annotated[
+        str | None, Meta(description="where the last ones came from: a /24 or /48 network")
+    ] = None
+
+
+class EntriesRead(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A key was used to read over the service; once a minute for each path."""
+
+    key_id: Annotated[str, Meta(description="id of the key")]
+    path: Annotated[str, Meta(description="what was read, without the query")]
+
+
 SCHEMAS: tuple[Schema, ...] = (
     schema(
         "ledger.payload_erased", PayloadErased, {"positions": [12, 13], "reason": "asked for by the customer"}
@@ -109,4 +154,22 @@ SCHEMAS: tuple[Schema, ...] = (
             "reason": "the machine of the first ledger is gone",
         },
     ),
+    schema(
+        "ledger.key_created",
+        KeyCreated,
+        {
+            "key_id": "k3x81hq2",
+            "name": "nightly import",
+            "scopes": ["ingest"],
+            "expires_at": "2027-02-28T00:00:00.000000Z",
+            "by": "user ledger",
+        },
+    ),
+    schema(
+        "ledger.key_revoked",
+        KeyRevoked,
+        {"key_id": "k3x81hq2", "name": "nightly import", "by": "user ledger"},
+    ),
+    schema("ledger.access_refused", AccessRefused, {"tries": 5, "network": "192.0.2.0/24"}),
+    schema("ledger.entries_read", EntriesRead, {"key_id": "k3x81hq2", "path": "/runs/run-7/transcript"}),
 )

@@ -1,0 +1,85 @@
+"""Bounds what a connection may cost before and after its requests: heads that do not come, clients that do not go."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+__all__ = ["bounded"]
+
+
+class _Bounded(H11Protocol):
+    """uvicorn's protocol with limits that it lacks.
+
+    A connection on which no request is under way ends after ``head_seconds_max``, however many bytes of a head, or of a
+    body that nobody wants any more, come. One whose client takes nothing of an answer for ``stall_seconds_max`` ends too.
+    Of more than ``connections_max`` the one that is idle for longest makes room.
+    """
+
+    head_seconds_max = 15.0
+    stall_seconds_max = 60.0
+    connections_max = 4_000
+
+    _idle_since: float
+    _unsent = 0
+    _stalled_since: float | None = None
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._idle_since = self.loop.time()
+        self._timer = self.loop.call_later(self._every(), self._look)
+        if len(self.connections) > self.connections_max:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        self._idle_since = self.loop.time()
+        super().on_response_complete()
+
+    def _busy(self) -> bool:
+        """Whether a request is under way; the service times its body itself."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _every(self) -> float:
+        return min(self.head_seconds_max, self.stall_seconds_max) / 4
+
+    def _look(self) -> None:
+        now = self.loop.time()
+        if not self._busy() and now - self._idle_since > self.head_seconds_max:
+            self.transport.abort()
+            return
+        unsent = self.transport.get_write_buffer_size()
+        if not unsent or unsent != self._unsent:
+            self._stalled_since = None
+        elif self._stalled_since is None:
+            self._stalled_since = now
+        elif now - self._stalled_since > self.stall_seconds_max:
+            self.transport.abort()
+            return
+        self._unsent = unsent
+        self._timer = self.loop.call_later(self._every(), self._look)
+
+    def _make_room(self) -> None:
+        idle = [one for one in self.connections if isinstance(one, _Bounded) and not one._busy()]
+        oldest = min(idle, key=lambda one: one._idle_since, default=self)
+        oldest.transport.abort()
+        self.connections.discard(oldest)
+
+
+def bounded(
+    *, head_seconds_max: float, stall_seconds_max: float, connections_max: int
+) -> type[asyncio.Protocol]:
+    """The protocol for ``uvicorn.Config(http=…)`` with these limits."""
+    limits = {
+        "head_seconds_max": head_seconds_max,
+        "stall_seconds_max": stall_seconds_max,
+        "connections_max": connections_max,
+    }
+    return type("Bounded", (_Bounded,), limits)
