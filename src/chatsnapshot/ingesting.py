@@ -25,7 +25,16 @@ from chatsnapshot.stores.planning import differences
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["BadLine", "Ingest", "IngestReport", "ingest", "open_input"]
+__all__ = [
+    "BadLine",
+    "Ingest",
+    "IngestReport",
+    "digest_of_name",
+    "ingest",
+    "is_envelope",
+    "key_of_line",
+    "open_input",
+]
 
 BAD_LINES_KEPT = 100
 BATCH_EVENTS = 1_000
@@ -37,6 +46,10 @@ ENVELOPE_KEYS = frozenset(
     {"event_id", "event_type", "timestamp", "source", "correlation_id", "causation_id", "payload"}
 )
 EVENT_KEYS = ENVELOPE_KEYS | {"idempotency_key", "attributes", "schema_version"}
+
+_ENVELOPE_TYPES = (
+    ("event_id", str), ("timestamp", str), ("source", Mapping), ("correlation_id", str), ("payload", Mapping),
+)  # fmt: skip
 
 Ids = Literal["line", "content"]
 
@@ -113,7 +126,7 @@ class Ingest:
         self._intake = ledger._intake
         self._frame = ledger._frame(correlation_id, source, None, None)
         self._redact = redactor_of(redact)
-        self._name = None if name is None else sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        self._name = None if name is None else digest_of_name(name)
         self._ordinals = Ordinals() if ids == "content" and name is not None else None
         self._skip_bad = skip_bad
         self._on_bad = on_bad
@@ -166,6 +179,8 @@ class Ingest:
                 line = _line_of(number, item, self._line_bytes_max)
                 if line.data or line.reason:
                     yield line
+            elif isinstance(item, (InvalidEvent, LimitExceeded)):  # what became of it before it came here
+                yield number, None, str(item), False
             else:
                 yield number, item, None, False
 
@@ -175,13 +190,13 @@ class Ingest:
         """What an item says happened, as a draft; raises what is wrong with it."""
         if isinstance(item, bytes):
             content, fields = item, decode_object(item, self._depth_max)
-            if fields.keys() >= ENVELOPE_KEYS:
+            if is_envelope(fields):
                 return self._intake.redraft(EventEnvelope.from_json(item), self._redact)
         elif isinstance(item, EventEnvelope):
             return self._intake.redraft(item, self._redact)
         elif isinstance(item, Mapping):
             content, fields = None, dict(item)
-            if fields.keys() >= ENVELOPE_KEYS:
+            if is_envelope(fields):
                 return self._intake.redraft(EventEnvelope.from_json(_strict(fields)), self._redact)
         else:
             raise InvalidEvent(
@@ -210,8 +225,9 @@ class Ingest:
         if content is None:
             content = jsonvalue.encode(fields, limits=self._ledger.limits).json
         digest = sha256(content)
-        place = f"line {number}" if self._ordinals is None else f"time {self._ordinals.next(digest.digest())}"
-        return f"ingest {self._name} {place} {digest.hexdigest()}"
+        if self._ordinals is None:
+            return key_of_line(self._name, number, content)
+        return f"ingest {self._name} time {self._ordinals.next(digest.digest())} {digest.hexdigest()}"
 
     def _add(self, draft: Draft, number: int) -> None:
         self._drafts.append(draft)
@@ -322,6 +338,27 @@ class Ingest:
                 self._on_bad(one)
         if self._progress is not None:
             self._progress(self.report)
+
+
+def is_envelope(fields: Mapping[str, Any]) -> bool:
+    """Whether an event is a complete envelope, to be stored as it is; else it holds arguments of ``record``."""
+    return (
+        fields.keys() >= ENVELOPE_KEYS
+        and "idempotency_key" not in fields
+        and fields.get("schema_version", 1) is not None
+        and all(isinstance(fields[name], kind) for name, kind in _ENVELOPE_TYPES)
+        and all(isinstance(part, str) for part in fields["source"].values())
+    )
+
+
+def digest_of_name(name: str) -> str:
+    """The name of an input as it stands in the keys of its lines."""
+    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def key_of_line(name_digest: str, number: int, content: bytes) -> str:
+    """The idempotency key of an event without an id: the input, its place in it, and what it says."""
+    return f"ingest {name_digest} line {number} {sha256(content).hexdigest()}"
 
 
 def _line_of(number: int, item: bytes | bytearray | memoryview | str, bytes_max: int) -> Line:

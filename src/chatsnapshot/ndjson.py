@@ -6,7 +6,7 @@ import json
 import re
 import select
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, NoReturn, Protocol, runtime_checkable
 
 import msgspec
@@ -97,6 +97,9 @@ def _too_long(bytes_max: int) -> str:
 
 def _more_is_there(stream: ByteStream) -> bool:
     """Whether reading on would not wait; what cannot be asked is taken to be ready."""
+    more: Callable[[], bool] | None = getattr(stream, "more", None)
+    if more is not None:
+        return more()
     try:
         return bool(select.select([stream.fileno()], [], [], 0)[0])  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import NamedTuple
 
 from chatsnapshot.errors import LedgerError
@@ -22,6 +23,8 @@ _COALESCE_SECONDS = 0.04
 _PENDING_BYTES_MAX = 4 * MIB
 """A client that is further behind reads on from the ledger instead."""
 _IDLE_SECONDS = 5.0
+_PAST_ENTRIES = (50, 20_000)
+"""Entries that a client which reads the past is given at once, and those of all clients together: at least the first."""
 _EVERYTHING = Query()
 
 
@@ -53,45 +56,71 @@ class Broadcast:
         self._clients: set[_Client] = set()
         self._task: asyncio.Task[None] | None = None
         self._position = 0
+        self._readers = 0
+        self._ended = False
 
-    async def follow(self, query: Query, after: int, quiet_seconds: float) -> AsyncIterator[Frames]:
-        """Frames of what matches after a position, without end; empty ones where it was quiet for so long."""
+    async def follow(self, query: Query, after: int, quiet_seconds: float) -> AsyncGenerator[Frames, None]:
+        """Frames of what matches after a position, until the service ends; empty ones where it was quiet for so long."""
         match = None if query == _EVERYTHING else matcher(query)
         position = after
-        while True:
-            async for found in self._past(query, position):
-                position = found.scanned_to
-                yield found
+        while not self._ended:
+            async with aclosing(self._past(query, position)) as past:
+                async for found in past:
+                    position = found.scanned_to
+                    yield found
             client = _Client(match)
             await self._add(client)
             try:
                 if self._position > position:
                     continue  # committed meanwhile: read that first
-                while not (client.behind or self._over()):
+                while not (client.behind or self._over() or self._ended):
                     batch = await client.next(quiet_seconds)
                     if batch is not None and batch.last > position:
                         data, position = client.data(batch, position), batch.last
                         yield Frames(data, position)
-                    elif batch is None and not client.behind:
+                    elif batch is None and not (client.behind or self._ended):
                         position = max(position, self._position)  # all of it was offered, and taken
                         yield Frames(b"", position)
             finally:
                 self._clients.discard(client)
 
+    def end(self) -> None:
+        """Let every client come to its end."""
+        self._ended = True
+        for client in self._clients:
+            client.wake()
+
     async def stop(self) -> None:
         """Send nothing any more."""
+        self.end()
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _past(self, query: Query, after: int) -> AsyncIterator[Frames]:
-        """What is there already, page by page."""
-        reading = await asyncio.to_thread(Reading, self.ledger, query, after=after)
-        while not reading.exhausted:
-            entries = await asyncio.to_thread(reading.page)
-            data = b"".join(frame(entry.position, entry.to_json()) for entry in entries)
-            yield Frames(data, reading.scanned_to)
+    async def _past(self, query: Query, after: int) -> AsyncGenerator[Frames, None]:
+        """What is there already, page by page; the more clients read, the smaller are their pages."""
+        self._readers += 1
+        try:
+            exhausted = False
+            while not (exhausted or self._ended):
+                least, together = _PAST_ENTRIES
+                limit = max(least, min(together // self._readers, self.ledger.limits.page_entries_max))
+                found, exhausted = await asyncio.to_thread(self._page, query, after, limit)
+                if found.scanned_to > after:
+                    after = found.scanned_to
+                    yield found
+        finally:
+            self._readers -= 1
+
+    def _page(self, query: Query, after: int, limit: int) -> tuple[Frames, bool]:
+        """In a thread: one page, and whether it is the last one."""
+        reading = Reading(self.ledger, query, after=after, limit=limit)
+        entries = reading.page()
+        full = len(entries) == limit
+        data = b"".join([frame(entry.position, entry.to_json()) for entry in entries])
+        scanned_to = entries[-1].position if full else reading.scanned_to
+        return Frames(data, scanned_to), reading.exhausted and not full
 
     async def _add(self, client: _Client) -> None:
         """Let a client have what is committed from now on; sets where that begins."""
@@ -164,6 +193,10 @@ class _Client:
         else:
             self._batches.append(batch)
             self._bytes += len(batch.joined)
+        self._there.set()
+
+    def wake(self) -> None:
+        """Let :meth:`next` return."""
         self._there.set()
 
     async def next(self, seconds: float) -> _Batch | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from chatsnapshot import __version__
 from chatsnapshot.server.endpoints import Endpoint, Parameter
+from chatsnapshot.server.shapes import ENTRY, EVENT, PAGE, REPORT, RESULT
 
 __all__ = ["PROBLEM", "describe"]
 
@@ -33,6 +34,8 @@ def describe(endpoints: Iterable[Endpoint], *, keyed: bool) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         for prefix, more in (("/v1", ()), ("/v1/ledgers/{ledger}", (_LEDGER,))):
+            if not endpoint.path and not more:
+                continue  # it is about the name of a ledger
             methods = paths.setdefault(prefix + endpoint.path, {})
             methods[endpoint.method.lower()] = _operation(endpoint, prefix, more, keyed)
     described: dict[str, Any] = {
@@ -44,7 +47,16 @@ def describe(endpoints: Iterable[Endpoint], *, keyed: bool) -> dict[str, Any]:
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "paths": paths,
-        "components": {"schemas": {"Problem": PROBLEM}},
+        "components": {
+            "schemas": {
+                "Problem": PROBLEM,
+                "Event": EVENT,
+                "Result": RESULT,
+                "Report": REPORT,
+                "Entry": ENTRY,
+                "Page": PAGE,
+            }
+        },
     }
     if keyed:
         described["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}

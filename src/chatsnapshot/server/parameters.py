@@ -13,31 +13,58 @@ from chatsnapshot.errors import InvalidEvent
 from chatsnapshot.server.endpoints import Parameter
 from chatsnapshot.server.problems import Problem
 
-__all__ = ["FILTERS", "UNTIL", "choice", "filters", "flag", "moment", "number", "only"]
+__all__ = [
+    "FILTERS",
+    "POSITION",
+    "TEXT",
+    "TIME",
+    "UNTIL",
+    "choice",
+    "filters",
+    "flag",
+    "moment",
+    "number",
+    "only",
+]
 
 _WHOLE = re.compile(r"[0-9]{1,16}", re.ASCII)
 _ATTRIBUTE = "attribute."
+_TYPES = r"[a-z][a-z0-9_]{0,60}(\.[a-z][a-z0-9_]{0,60}){0,2}\.([a-z][a-z0-9_]{0,60}|\*)"
+
+TEXT: dict[str, Any] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 256,
+    "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$",
+}
+"""An id or a name: no control characters."""
+TIME: dict[str, Any] = {"type": "string", "format": "date-time"}
+POSITION: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
 
 UNTIL = Parameter(
     name="until",
     description="a position, or a time of recording: nothing after it is seen",
-    schema={"type": "string"},
+    schema={"anyOf": [POSITION, TIME]},
 )
 FILTERS = (
-    Parameter(name="correlation_id", description="only events of this correlation"),
-    Parameter(name="event_type", description="types or prefixes such as execution.*, separated by commas"),
+    Parameter(name="correlation_id", description="only events of this correlation", schema=TEXT),
+    Parameter(
+        name="event_type",
+        description="types or prefixes such as execution.*, separated by commas",
+        schema={"type": "string", "minLength": 1, "maxLength": 4_000, "pattern": f"^{_TYPES}(,{_TYPES})*$"},
+    ),
     Parameter(
         name="origin",
         description="of this origin",
         schema={"type": "string", "enum": ["agent", "system", "ui", "integration"]},
     ),
-    Parameter(name="runtime", description="of this runtime"),
-    Parameter(name="name", description="of the source with this name"),
+    Parameter(name="runtime", description="of this runtime", schema=TEXT),
+    Parameter(name="name", description="of the source with this name", schema=TEXT),
     Parameter(
         name="causation_id", description="caused by this event", schema={"type": "string", "format": "uuid"}
     ),
-    Parameter(name="start", description="that happened at this time or later", schema={"type": "string"}),
-    Parameter(name="end", description="that happened before this time", schema={"type": "string"}),
+    Parameter(name="start", description="that happened at this time or later", schema=TIME),
+    Parameter(name="end", description="that happened before this time", schema=TIME),
 )
 """The filters of ``read``. Beside them stands ``attribute.KEY=VALUE``, which a list of names cannot hold."""
 
@@ -115,8 +142,10 @@ def choice(given: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
 def moment(given: Mapping[str, str], name: str = "until") -> int | str | None:
     """A position or a time."""
     text = given.get(name)
-    if text is None or _WHOLE.fullmatch(text):
-        return None if text is None else int(text)
+    if text is None:
+        return None
+    if _WHOLE.fullmatch(text):
+        return number(given, name, 0)
     try:
         return timestamp_text(text)
     except InvalidEvent:

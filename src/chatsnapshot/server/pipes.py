@@ -11,6 +11,8 @@ from chatsnapshot.limits import KIB
 __all__ = ["Pipe"]
 
 _BYTES_MAX = 512 * KIB
+_QUIET_SECONDS = 0.05
+"""So long nothing arrives before what is there is committed: a batch is not cut by the gaps between packets."""
 
 
 class Pipe:
@@ -53,6 +55,11 @@ class Pipe:
             self._pieces.clear()
         self._make_room()
 
+    def more(self) -> bool:
+        """Whether something is there, or comes within a moment."""
+        with self._there:
+            return bool(self._there.wait_for(lambda: self._pieces or self._ended, _QUIET_SECONDS))
+
     def read1(self, size: int, /) -> bytes:
         """What is there, one piece; waits for it; empty at the end."""
         with self._there:
@@ -77,4 +84,4 @@ class Pipe:
         try:
             self._loop.call_soon_threadsafe(self._room.set)
         except RuntimeError:
-            pass  # the loop has ended
+            pass  # the loop is over, and nobody feeds any more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from chatsnapshot.errors import LedgerError
@@ -14,12 +15,16 @@ from chatsnapshot.server.access import Gate, OpenGate
 from chatsnapshot.server.bodies import Held
 from chatsnapshot.server.broadcast import Broadcast
 from chatsnapshot.server.counting import Counts, Slots
+from chatsnapshot.server.looking import Looks
 from chatsnapshot.server.problems import Problem
 from chatsnapshot.server.settings import Settings
 from chatsnapshot.server.shelf import ServiceClock, Shelf
 from chatsnapshot.stores.open import locate
 
 __all__ = ["Service"]
+
+_THREADS = 16
+"""For what reads, looks and encodes; a store that is slow for some leaves others to the rest."""
 
 
 class Service:
@@ -33,9 +38,14 @@ class Service:
         self.ledgers: dict[str, Ledger] = {}
         self.counts = Counts()
         self.held = Held(settings.bodies_bytes_max)
+        self.recordings = Slots("requests that record", settings.recordings_max)
         self.uploads = Slots("uploads of lines", settings.uploads_max)
+        self.upload_threads = ThreadPoolExecutor(settings.uploads_max, "chatsnapshot-upload")
+        """Of their own: however slowly uploads come, nothing else waits for a thread."""
         self.streams = Slots("live streams", settings.streams_max)
         self.verifications = Slots("verifications", 1)
+        self.looks = Looks()
+        self.ending = asyncio.Event()
         self.clock = ServiceClock()
         self._live: dict[str, Broadcast] = {}
         self._shelf: Shelf | None = None
@@ -43,6 +53,7 @@ class Service:
     async def start(self) -> None:
         """Open every ledger; raises what opening one raises."""
         folder = self.settings.any_ledger
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "chatsnapshot-service"))
         try:
             for name, url in self.settings.ledgers.items():
                 self.ledgers[name] = await asyncio.to_thread(
@@ -54,8 +65,16 @@ class Service:
             await self.stop()
             raise
 
+    def end(self) -> None:
+        """Live streams and uploads are to end; other requests that are under way go on."""
+        self.ending.set()
+        for broadcast in self._live.values():
+            broadcast.end()
+
     async def stop(self) -> None:
         """Store what was accepted and close the ledgers."""
+        self.end()
+        self.upload_threads.shutdown(wait=False)
         live, self._live = list(self._live.values()), {}
         for broadcast in live:
             await broadcast.stop()

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from chatsnapshot.limits import KIB
+
 __all__ = ["Streamed"]
+
+_PART_BYTES = 256 * KIB
 
 
 class Streamed(Response):
     """Sends pieces as they come.
 
     It reads from the request only where ``disconnected`` is given, to notice a client that goes away: without it the
-    body belongs to whoever makes the pieces (Starlette's own streaming response would eat it). ``after`` is called at
-    the end, whatever the end was.
+    body belongs to whoever makes the pieces (Starlette's own streaming response would eat it). A client that takes
+    nothing for ``stall_seconds`` is given up. ``after`` is called at the end, whatever the end was.
     """
 
     def __init__(
@@ -28,10 +32,12 @@ class Streamed(Response):
         media_type: str,
         headers: Mapping[str, str] | None = None,
         disconnected: Receive | None = None,
+        stall_seconds: float | None = None,
         after: Callable[[], None] | None = None,
     ) -> None:
         self._pieces = pieces
         self._disconnected = disconnected
+        self._stall_seconds = stall_seconds
         self._after = after
         super().__init__(status_code=status_code, media_type=media_type, headers=dict(headers or {}))
         del self.headers["content-length"]
@@ -58,8 +64,26 @@ class Streamed(Response):
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async for piece in self._pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            # In parts: the server holds what was given to it until the client has taken it.
+            for start in range(0, len(piece), _PART_BYTES):
+                part = piece if len(piece) <= _PART_BYTES else piece[start : start + _PART_BYTES]
+                sent = send({"type": "http.response.body", "body": part, "more_body": True})
+                if self._stall_seconds is None:
+                    await sent
+                else:
+                    await _within(self._stall_seconds, sent)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _within(seconds: float, sent: Awaitable[None]) -> None:
+    """Wait for it; give the whole answer up when it takes longer. Costs no task of its own where it does not wait."""
+    task = asyncio.current_task()
+    assert task is not None
+    timer = asyncio.get_running_loop().call_later(seconds, task.cancel)
+    try:
+        await sent
+    finally:
+        timer.cancel()
 
 
 async def _gone(receive: Receive) -> None:

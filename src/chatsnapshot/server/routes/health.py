@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from starlette.responses import PlainTextResponse, Response
 
-from chatsnapshot.errors import LedgerError
 from chatsnapshot.server.problems import Problem, problem_response
 from chatsnapshot.server.service import Service
 
 __all__ = ["HEALTH"]
+
+_LOOK_SECONDS = 2.0
 
 
 async def _healthz(service: Service) -> Response:
@@ -19,14 +19,11 @@ async def _healthz(service: Service) -> Response:
 
 
 async def _readyz(service: Service) -> Response:
-    try:
-        if not service.ledgers:
-            raise LedgerError("not started")
-        for ledger in service.ledgers.values():
-            await asyncio.to_thread(getattr, ledger, "head")
-    except LedgerError:
+    heads = await service.looks.heads(service.ledgers, _LOOK_SECONDS)
+    nothing = not heads and service.settings.any_ledger is None
+    if service.ending.is_set() or nothing or None in heads.values():
         return problem_response(
-            Problem(503, "not-ready", "a ledger cannot be read; the log says why", retry_after=1)
+            Problem(503, "not-ready", "a ledger cannot be read, or the service is being ended", retry_after=1)
         )
     return PlainTextResponse("ready\n")
 

@@ -44,6 +44,11 @@ def _identity(body: bytes) -> str:
     return identity
 
 
+_BODY = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"identity": {"type": "string", "pattern": f"^({_IDENTITY.pattern})?$"}},
+}
 _MADE = {"type": "object", "required": ["ledger", "made"], "properties": {"made": {"type": "boolean"}}}
 
 ENDPOINTS = (
@@ -54,7 +59,7 @@ ENDPOINTS = (
         handle=_make,
         makes=True,
         summary="Make the ledger of this name, where any name is served (serve --any-ledger)",
-        request={"content": {"application/json": {"schema": {"type": "object"}}}},
+        request={"content": {"application/json": {"schema": _BODY}}},
         responses={
             "200": {
                 "description": "it was there already",

@@ -3,42 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 from starlette.responses import Response
 
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.envelope import EventEnvelope
-from chatsnapshot.errors import InvalidEvent, LedgerError, LimitExceeded
-from chatsnapshot.fields import sequence_expected
-from chatsnapshot.ingesting import ENVELOPE_KEYS, EVENT_KEYS
+from chatsnapshot.errors import CommitUncertain, InvalidEvent, LedgerError, LimitExceeded
+from chatsnapshot.fields import checked_text
+from chatsnapshot.ingesting import EVENT_KEYS, digest_of_name, is_envelope, key_of_line
+from chatsnapshot.limits import DEFAULTS, KIB
 from chatsnapshot.ndjson import decode_object
 from chatsnapshot.server.bodies import media_type, whole
+from chatsnapshot.server.counting import Slot
 from chatsnapshot.server.endpoints import Call, Endpoint, Parameter
-from chatsnapshot.server.lines import FAILURES_MAX, Lines
+from chatsnapshot.server.lines import Lines
+from chatsnapshot.server.parameters import POSITION, TEXT, choice, number, only
 from chatsnapshot.server.problems import Problem
 from chatsnapshot.server.streaming import Streamed
 from chatsnapshot.stores.base import (
     COMMITMENT,
     EVENT_ID,
     LEAF,
-    POSITION,
     RECORDED_AT,
     SEQUENCE,
     Draft,
     Group,
     Row,
 )
+from chatsnapshot.stores.base import (
+    POSITION as ROW_POSITION,
+)
 
-__all__ = ["ENDPOINTS", "JSON_TYPES", "LINE_TYPES"]
+__all__ = ["ENDPOINTS", "JSON_TYPES", "LINE_TYPES", "commit", "report_of_rows", "result_of"]
 
 JSON_TYPES = ("application/json", "text/json")
+_SMALL_BYTES = 4 * KIB
+_PARAMETERS = ("expected_sequence", "on_error", "name", "correlation_id")
+_PREFERS = re.compile(r"(?:^|,)\s*stream-results\s*(?:,|;|$)", re.I)
+_T = TypeVar("_T")
 LINE_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
 
 async def _post(call: Call) -> Response:
+    from chatsnapshot.server.routes import cloudevents  # which stores by what is here
+
+    if cloudevents.are_sent(call.request):
+        return await cloudevents.take(call)
     kind = media_type(call.request)
     if kind in JSON_TYPES:
         return await _documents(call)
@@ -57,37 +72,36 @@ async def _post(call: Call) -> Response:
 
 async def _documents(call: Call) -> Response:
     settings, held = call.service.settings, call.service.held
-    expected = _number(call, "expected_sequence")
-    carry_on = _carries_on(call, "stop")
+    given = only(call.request, _PARAMETERS)
+    expected = number(given, "expected_sequence", -1)
+    defaults = _defaults(given)
+    carry_on = choice(given, "on_error", ("stop", "continue")) == "continue"
     body = await whole(call.request, settings, held)
     try:
-        if not body.lstrip().startswith(b"["):
-            draft = await asyncio.to_thread(_draft, call, body)
-            rows = await _commit(call, [draft], expected)
-            return _answer(_result(rows[0], draft))
-        items = _items(body, settings.batch_events_max)
-        if carry_on:
-            if expected is not None:
-                raise Problem(
-                    400,
-                    "expected-sequence",
-                    "expected_sequence is for a batch that is stored whole or not at all",
-                )
-            return _finished(await Lines(call).take(items))
-        drafts = await asyncio.to_thread(_drafts, call, items)
-        rows = await _commit(call, drafts, expected) if drafts else []
-        results = [_result(row, draft) for row, draft in zip(rows, drafts, strict=True)]
-        known = sum(result["known"] for result in results)
-        return _answer(
-            {
-                "stored": len(results) - known,
-                "known": known,
-                "last_position": max((row[POSITION] for row in rows), default=0),
-                "results": results,
-            }
-        )
+        with call.service.recordings.one():
+            if not body.lstrip().startswith(b"["):
+                draft = await _in_thread_when_large(len(body), _draft, call, body, 1, defaults)
+                rows = await commit(call, [draft], expected)
+                result = result_of(rows[0], draft)
+                call.service.counts.recorded(1, result["known"])
+                return _answer(result)
+            items = _items(body, settings.batch_events_max)
+            if carry_on:
+                if expected >= 0:
+                    raise _no_sequence("a batch that is stored whole or not at all")
+                return _finished(await Lines(call, **defaults).take(items))
+            drafts = await _in_thread_when_large(len(body), _drafts, call, items, defaults)
+            rows = await commit(call, drafts, expected) if drafts else []
+            report = report_of_rows(rows, drafts)
+            call.service.counts.recorded(len(rows), report["known"])
+            return _answer(report)
     finally:
         held.give(len(body))
+
+
+async def _in_thread_when_large(size: int, work: Callable[..., _T], *arguments: Any) -> _T:
+    """What is small is done at once: a thread would cost more than the work."""
+    return work(*arguments) if size <= _SMALL_BYTES else await asyncio.to_thread(work, *arguments)
 
 
 def _items(body: bytes, events_max: int) -> list[bytes]:
@@ -109,11 +123,11 @@ def _items(body: bytes, events_max: int) -> list[bytes]:
     return [bytes(item) for item in items]
 
 
-def _drafts(call: Call, items: list[bytes]) -> list[Draft]:
+def _drafts(call: Call, items: list[bytes], defaults: _Defaults) -> list[Draft]:
     drafts = []
     for index, item in enumerate(items):
         try:
-            drafts.append(_draft(call, item))
+            drafts.append(_draft(call, item, index + 1, defaults))
         except Problem as problem:
             problem.more["index"] = index
             raise
@@ -124,7 +138,7 @@ def _drafts(call: Call, items: list[bytes]) -> list[Draft]:
     return drafts
 
 
-def _draft(call: Call, data: bytes) -> Draft:
+def _draft(call: Call, data: bytes, number: int, defaults: _Defaults) -> Draft:
     """One event as a draft: an envelope as it is written, or the arguments of ``record``."""
     settings, intake = call.service.settings, call.ledger._intake
     try:
@@ -135,7 +149,7 @@ def _draft(call: Call, data: bytes) -> Draft:
         raise LimitExceeded(
             "event_bytes_max", settings.event_bytes_max, len(data), "keep large data as a blob"
         )
-    if fields.keys() >= ENVELOPE_KEYS:
+    if is_envelope(fields):
         return intake.redraft(EventEnvelope.from_json(data), settings.redact)
     unknown = next((key for key in fields if key not in EVENT_KEYS), None)
     if unknown is not None:
@@ -144,23 +158,72 @@ def _draft(call: Call, data: bytes) -> Draft:
         )
     if fields.get("event_type") is None:
         raise InvalidEvent("event_type is missing", path="event_type")
+    name = defaults["name"]
+    if name is not None and fields.get("event_id") is None and fields.get("idempotency_key") is None:
+        fields["idempotency_key"] = key_of_line(digest_of_name(name), number, data.strip())
+    if fields.get("correlation_id") is None:
+        fields["correlation_id"] = defaults["correlation_id"]
     return intake.draft(None, None, [], redact=settings.redact, **fields)
 
 
-async def _commit(call: Call, drafts: list[Draft], expected: int | None) -> list[Row]:
-    call.ledger._check_writable()
-    outcome = await call.ledger._recorder.acommit(Group(drafts, sequence_expected(expected)))
+async def commit(call: Call, drafts: list[Draft], expected: int) -> list[Row]:
+    """Store them, whole; raises :class:`Problem` 503 where the queue is full or the store does not come to an end."""
+    ledger, settings = call.ledger, call.service.settings
+    ledger._check_writable()
+    if ledger._recorder.queued >= ledger.limits.queue_events_max:
+        raise Problem(
+            503,
+            "overloaded",
+            "more events wait for the store than may; nothing of these was taken, send them again soon",
+            retry_after=1,
+        )
+    group = Group(drafts, None if expected < 0 else expected)
+    waiting = asyncio.ensure_future(ledger._recorder.acommit(group))
+    await asyncio.wait((waiting,), timeout=settings.commit_seconds_max)
+    if not waiting.done():
+        waiting.add_done_callback(_look_at)
+        raise _uncertain(f"the store took longer than {settings.commit_seconds_max:g} s", drafts)
+    outcome = waiting.result()
+    if isinstance(outcome, CommitUncertain):
+        raise _uncertain(str(outcome), drafts)
     if isinstance(outcome, LedgerError):
         raise outcome
-    call.service.counts.recorded(len(outcome))
     return outcome
 
 
-def _result(row: Row, draft: Draft) -> dict[str, Any]:
+def _look_at(done: asyncio.Future[Any]) -> None:
+    """Nobody waits for it any more."""
+    if not done.cancelled():
+        done.exception()
+
+
+def _uncertain(why: str, drafts: list[Draft]) -> Problem:
+    return Problem(
+        503,
+        "commit-uncertain",
+        f"{why}; whether the events are stored is not known: send them again with these ids, and each is stored once",
+        retry_after=1,
+        event_ids=[uuid_text(draft.columns[0]) for draft in drafts],
+    )
+
+
+def report_of_rows(rows: list[Row], drafts: list[Draft]) -> dict[str, Any]:
+    """What became of events that were stored together."""
+    results = [result_of(row, draft) for row, draft in zip(rows, drafts, strict=True)]
+    known = sum(result["known"] for result in results)
+    return {
+        "stored": len(results) - known,
+        "known": known,
+        "last_position": max((row[ROW_POSITION] for row in rows), default=0),
+        "results": results,
+    }
+
+
+def result_of(row: Row, draft: Draft) -> dict[str, Any]:
     """Where an event stands; ``known`` when it stood there before."""
     return {
         "event_id": uuid_text(row[EVENT_ID]),
-        "position": row[POSITION],
+        "position": row[ROW_POSITION],
         "sequence": row[SEQUENCE],
         "recorded_at": row[RECORDED_AT],
         "leaf": row[LEAF].hex(),
@@ -172,20 +235,27 @@ def _result(row: Row, draft: Draft) -> dict[str, Any]:
 
 
 async def _lines(call: Call) -> Response:
-    lines = Lines(call, stop=not _carries_on(call, "continue"))
-    if "stream-results" not in call.request.headers.get("prefer", "").lower():
-        return _finished(await lines.read())
+    given = only(call.request, _PARAMETERS)
+    if "expected_sequence" in given:
+        raise _no_sequence("one event or an array")
+    stop = choice(given, "on_error", ("continue", "stop")) == "stop"
+    lines = Lines(call, stop=stop, **_defaults(given))
+    slot = call.service.uploads.hold()
+    if not _PREFERS.search(call.request.headers.get("prefer", "")):
+        return _finished(await lines.read(slot))
     return Streamed(
-        _streamed(lines),
+        _streamed(lines, slot),
         status_code=207,
         media_type=LINE_TYPES[0],
         headers={"Preference-Applied": "stream-results", "Cache-Control": "no-store"},
+        after=slot.give,
     )
 
 
-async def _streamed(lines: Lines) -> AsyncIterator[bytes]:
-    async for one in lines.results():
-        yield msgspec.json.encode(one) + b"\n"
+async def _streamed(lines: Lines, slot: Slot) -> AsyncIterator[bytes]:
+    async with aclosing(lines.results(slot)) as results:
+        async for one in results:
+            yield msgspec.json.encode(one) + b"\n"
 
 
 def _finished(report: dict[str, Any]) -> Response:
@@ -208,69 +278,28 @@ def _answer(content: Any) -> Response:
     return Response(msgspec.json.encode(content), media_type="application/json")
 
 
-def _number(call: Call, name: str) -> int | None:
-    text = call.request.query_params.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 16):
-        raise Problem(400, "parameter", f"{name} is a whole number from 0 on", parameter=name)
-    return int(text)
+class _Defaults(TypedDict):
+    name: str | None
+    correlation_id: str | None
 
 
-def _carries_on(call: Call, default: str) -> bool:
-    text = call.request.query_params.get("on_error", default)
-    if text not in ("stop", "continue"):
-        raise Problem(400, "parameter", "on_error is stop or continue", parameter="on_error")
-    return text == "continue"
+def _defaults(given: Mapping[str, str]) -> _Defaults:
+    """What holds for events that do not say it themselves."""
+    found: _Defaults = {"name": given.get("name"), "correlation_id": given.get("correlation_id")}
+    for what, value in found.items():
+        if value is not None:
+            try:
+                checked_text(value, what, DEFAULTS.id_chars_max)
+            except InvalidEvent as error:
+                raise Problem(400, "parameter", str(error), parameter=what) from None
+    return found
 
 
-_EVENT = {
-    "type": "object",
-    "required": ["event_type", "correlation_id"],
-    "description": "an event: the arguments of record(), or a complete envelope",
-    "additionalProperties": False,
-    "properties": {
-        "event_id": {"type": ["string", "null"], "format": "uuid"},
-        "event_type": {
-            "type": "string",
-            "pattern": "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$",
-            "maxLength": 256,
-        },
-        "timestamp": {"type": ["string", "null"], "format": "date-time"},
-        "source": {"type": ["object", "null"]},
-        "correlation_id": {"type": "string", "minLength": 1, "maxLength": 256},
-        "causation_id": {"type": ["string", "null"], "format": "uuid"},
-        "payload": {},
-        "idempotency_key": {"type": ["string", "null"], "minLength": 1, "maxLength": 256},
-        "attributes": {"type": ["object", "null"]},
-        "schema_version": {"type": ["integer", "null"], "minimum": 1},
-    },
-}
-_RESULT = {
-    "type": "object",
-    "required": ["event_id", "position", "sequence", "recorded_at", "leaf", "known"],
-    "properties": {
-        "event_id": {"type": "string", "format": "uuid"},
-        "position": {"type": "integer", "minimum": 1},
-        "sequence": {"type": "integer", "minimum": 1},
-        "recorded_at": {"type": "string"},
-        "leaf": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-        "known": {"type": "boolean"},
-    },
-}
-_REPORT = {
-    "type": "object",
-    "required": ["stored", "known", "last_position"],
-    "properties": {
-        "stored": {"type": "integer"},
-        "known": {"type": "integer"},
-        "last_position": {"type": "integer"},
-        "results": {"type": "array", "items": _RESULT},
-        "failed": {"type": "integer"},
-        "failures": {"type": "array", "maxItems": FAILURES_MAX},
-        "committed_through_line": {"type": "integer"},
-    },
-}
+def _no_sequence(where: str) -> Problem:
+    return Problem(
+        400, "parameter", f"expected_sequence is for {where}; leave it out", parameter="expected_sequence"
+    )
+
 
 ENDPOINTS = (
     Endpoint(
@@ -283,7 +312,13 @@ ENDPOINTS = (
             Parameter(
                 name="expected_sequence",
                 description="record only when the correlation's last sequence is this (0: it is new); not for lines",
-                schema={"type": "integer", "minimum": 0},
+                schema=POSITION,
+            ),
+            Parameter(
+                name="name",
+                description="a name of this input: ids that are not given follow from it, the place in it "
+                "and its content, so that the same input again stores nothing twice",
+                schema=TEXT,
             ),
             Parameter(
                 name="on_error",
@@ -299,14 +334,39 @@ ENDPOINTS = (
         request={
             "required": True,
             "content": {
-                "application/json": {"schema": {"oneOf": [_EVENT, {"type": "array", "items": _EVENT}]}},
-                "application/x-ndjson": {"schema": {"type": "string"}},
+                "application/json": {
+                    "schema": {
+                        "oneOf": [
+                            {"$ref": "#/components/schemas/Event"},
+                            {
+                                "type": "array",
+                                "items": {"$ref": "#/components/schemas/Event"},
+                                "maxItems": 1_000,
+                            },
+                        ]
+                    }
+                },
+                "application/x-ndjson": {
+                    "schema": {
+                        "type": "string",
+                        "description": "one event a line; ?correlation_id= is that of lines that name none",
+                    }
+                },
             },
         },
         responses={
             "200": {
                 "description": "committed: durable, and seen by every read from now on",
-                "content": {"application/json": {"schema": {"oneOf": [_RESULT, _REPORT]}}},
+                "content": {
+                    "application/json": {
+                        "schema": {
+                            "anyOf": [
+                                {"$ref": "#/components/schemas/Result"},
+                                {"$ref": "#/components/schemas/Report"},
+                            ]
+                        }
+                    }
+                },
             },
             "207": {"description": "results as they come", "content": {"application/x-ndjson": {}}},
         },

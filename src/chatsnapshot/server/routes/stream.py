@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 from starlette.responses import Response
 
-from chatsnapshot.errors import InvalidEvent
+from chatsnapshot.errors import InvalidEvent, LedgerError
 from chatsnapshot.reading import make_query
+from chatsnapshot.server.cloudforms import FORMAT, as_cloudevents, frames
 from chatsnapshot.server.endpoints import Call, Endpoint, Parameter
-from chatsnapshot.server.parameters import FILTERS, filters, number, only
+from chatsnapshot.server.parameters import FILTERS, POSITION, filters, number, only
 from chatsnapshot.server.problems import Problem
 from chatsnapshot.server.streaming import Streamed
 from chatsnapshot.stores.base import Query
@@ -18,10 +21,12 @@ from chatsnapshot.stores.base import Query
 __all__ = ["ENDPOINTS"]
 
 _LAST = "Last-Event-ID"
+_log = logging.getLogger("chatsnapshot.server")
 
 
 async def _stream(call: Call) -> Response:
-    given = only(call.request, [*(one.name for one in FILTERS), "after"])
+    given = only(call.request, [*(one.name for one in FILTERS), "after", "format"])
+    cloud = as_cloudevents(call.request, given)
     last = call.request.headers.get(_LAST)
     if last is not None:
         given = {**given, "after": last}
@@ -39,29 +44,37 @@ async def _stream(call: Call) -> Response:
             parameter="after",
             head=head,
         )
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    if call.request.method == "HEAD":
+        return Response(media_type="text/event-stream", headers=headers)
     slot = call.service.streams.hold()
     return Streamed(
-        _events(call, query, after),
+        _events(call, query, after, cloud),
         status_code=200,
         media_type="text/event-stream",
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        headers=headers,
         disconnected=call.request.receive,
+        stall_seconds=call.service.settings.stall_seconds_max,
         after=slot.give,
     )
 
 
-async def _events(call: Call, query: Query, after: int) -> AsyncIterator[bytes]:
+async def _events(call: Call, query: Query, after: int, cloud: bool) -> AsyncIterator[bytes]:
     """Frames, and where it is quiet a heartbeat whose id is the position that was looked at."""
     yield b"retry: 1000\n\n"
     heartbeat = call.service.settings.heartbeat_seconds
-    async for found in call.service.live(call.name).follow(query, after, heartbeat):
-        if found.data:
-            yield found.data
-        else:
-            yield b'id: %d\nevent: heartbeat\ndata: {"position":%d}\n\n' % (
-                found.scanned_to,
-                found.scanned_to,
-            )
+    try:
+        async with aclosing(call.service.live(call.name).follow(query, after, heartbeat)) as following:
+            async for found in following:
+                call.service.gate.check(call.access)  # a key that was revoked meanwhile sees nothing more
+                if found.data:
+                    yield frames(found.data) if cloud else found.data
+                else:
+                    position = found.scanned_to
+                    yield b'id: %d\nevent: heartbeat\ndata: {"position":%d}\n\n' % (position, position)
+    except (LedgerError, Problem) as error:
+        # The answer has begun, so it can only end: the client connects again, and is told then what is wrong.
+        _log.warning("a live stream of %s ended: %s", call.name, error)
 
 
 ENDPOINTS = (
@@ -73,16 +86,17 @@ ENDPOINTS = (
         summary="Entries as server-sent events, live; an id is a position, a heartbeat says how far was looked",
         parameters=(
             *FILTERS,
+            FORMAT,
             Parameter(
                 name="after",
                 description="begin after this position; without it, with what is recorded from now on",
-                schema={"type": "integer", "minimum": 0},
+                schema=POSITION,
             ),
             Parameter(
                 name=_LAST,
                 where="header",
                 description="as after, and stronger: where a client was when its connection broke",
-                schema={"type": "integer", "minimum": 0},
+                schema=POSITION,
             ),
         ),
         responses={

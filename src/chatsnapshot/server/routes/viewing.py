@@ -19,7 +19,18 @@ from chatsnapshot.projections.render import render_text
 from chatsnapshot.projections.search.searching import search
 from chatsnapshot.projections.views import list_runs, view
 from chatsnapshot.server.endpoints import Call, Endpoint, Parameter
-from chatsnapshot.server.parameters import FILTERS, UNTIL, choice, filters, flag, moment, number, only
+from chatsnapshot.server.parameters import (
+    FILTERS,
+    POSITION,
+    TEXT,
+    UNTIL,
+    choice,
+    filters,
+    flag,
+    moment,
+    number,
+    only,
+)
 from chatsnapshot.server.problems import Problem
 
 __all__ = ["ENDPOINTS", "VIEWS"]
@@ -128,12 +139,16 @@ def _text(content: str) -> Response:
     return Response(content, media_type="text/plain; charset=utf-8", headers={"Cache-Control": "no-store"})
 
 
-_RUN = Parameter(name="run", where="path", required=True, description="the id of a run, or its correlation")
+_RUN = Parameter(
+    name="run", where="path", required=True, description="the id of a run, or its correlation", schema=TEXT
+)
 _CHILDREN = Parameter(
     name="children", description="with child runs", schema={"type": "boolean", "default": True}
 )
-_OBJECT = {
-    "200": {"description": "the view", "content": {"application/json": {"schema": {"type": "object"}}}}
+_JSON: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
+_OBJECT = {"200": {"description": "the view", "content": _JSON}}
+_OBJECT_OR_TEXT = {
+    "200": {"description": "the view", "content": {**_JSON, "text/plain": {"schema": {"type": "string"}}}}
 }
 
 
@@ -199,7 +214,7 @@ ENDPOINTS = (
             handle=functools.partial(_view, kind=kind),
             summary=f"The {kind.replace('_', ' ')} of one run",
             parameters=(_RUN, UNTIL, _CHILDREN, *_forms(kind)),
-            responses=_OBJECT,
+            responses=_OBJECT_OR_TEXT if _forms(kind) else _OBJECT,
         )
         for kind in VIEWS
     ),
@@ -222,11 +237,14 @@ ENDPOINTS = (
         handle=_search,
         summary="The events in which all words are found, best first",
         parameters=(
-            Parameter(name="q", required=True, description='words, "a phrase", begin*, -without'),
-            *FILTERS,
             Parameter(
-                name="after", description="only after this position", schema={"type": "integer", "minimum": 0}
+                name="q",
+                required=True,
+                description='words, "a phrase", begin*, -without',
+                schema={"type": "string", "pattern": "[a-zA-Z0-9]"},
             ),
+            *FILTERS,
+            Parameter(name="after", description="only after this position", schema=POSITION),
             UNTIL,
             Parameter(
                 name="limit",
