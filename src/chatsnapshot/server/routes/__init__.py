@@ -3,6 +3,7 @@
 from chatsnapshot.server.endpoints import Endpoint
 from chatsnapshot.server.routes import (
     checking,
+    cloudevents,
     head,
     making,
     otlp,
@@ -25,4 +26,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *store.ENDPOINTS,
     *making.ENDPOINTS,
     *otlp.ENDPOINTS,
+    *cloudevents.ENDPOINTS,
 )
