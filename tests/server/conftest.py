@@ -47,6 +47,16 @@ class Served:
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Served]]:
     """``serve("--ledger", path)``: a service, ended after the test."""
+    yield from _serving()
+
+
+@pytest.fixture(scope="module")
+def module_serve() -> Iterator[Callable[..., Served]]:
+    """As ``serve``; ended after the tests of the module."""
+    yield from _serving()
+
+
+def _serving() -> Iterator[Callable[..., Served]]:
     running: list[Served] = []
 
     def start(*arguments: object) -> Served:
