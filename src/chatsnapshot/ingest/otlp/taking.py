@@ -9,7 +9,7 @@ from typing import Any
 
 from chatsnapshot.clock import time_text, uuid_text
 from chatsnapshot.errors import EventConflict, InvalidEvent, LedgerError, LimitExceeded
-from chatsnapshot.ingest.otlp.drafts import drafts_of
+from chatsnapshot.ingest.otlp.drafts import check_draft, drafts_of, redact_drafts
 from chatsnapshot.ingest.otlp.event import Event
 from chatsnapshot.ingest.otlp.memory import Memory
 from chatsnapshot.ingest.otlp.records import Refused
@@ -31,10 +31,9 @@ class Taking:
     first one's.
     """
 
-    def __init__(self, ledger: Ledger, memory: Memory, redact: object) -> None:
+    def __init__(self, ledger: Ledger, memory: Memory) -> None:
         self._ledger = ledger
         self._memory = memory
-        self._redact = redact
         self._drafts: list[Draft] = []
         self._owners: list[int] = []
         self._told: set[bytes] = set()
@@ -48,18 +47,24 @@ class Taking:
         self.refused += 1
         self.reason = self.reason or reason
 
-    def read(self, records: Iterable[Any], events_of: Callable[[Any, Memory], list[Event]]) -> None:
-        """Make drafts of all records; raises what ``records`` raises."""
-        intake, memory, redact = self._ledger._intake, self._memory, self._redact
+    def read(
+        self,
+        body: bytes,
+        read: Callable[[bytes], Iterable[Any]],
+        events_of: Callable[[Any, Memory], list[Event]],
+        redact: object,
+    ) -> None:
+        """Make drafts of all records that ``read`` finds in the body; raises what it raises."""
+        intake, memory = self._ledger._intake, self._memory
         now = time_text(intake.clock())
         made: list[tuple[int, int, Draft, int]] = []
-        for number, record in enumerate(records):
+        for number, record in enumerate(read(body)):
             if isinstance(record, Refused):
                 self.refuse(record.reason)
                 continue
             try:
                 events = events_of(record, memory)
-                drafts = drafts_of(events, intake, redact, now)
+                drafts = drafts_of(events, intake, now)
             except (InvalidEvent, LimitExceeded) as error:
                 self.refuse(str(error))
                 continue
@@ -72,15 +77,28 @@ class Taking:
                 if event.told:
                     self._told.add(event.key)
         made.sort(key=itemgetter(0, 1))
-        seen: set[bytes] = set()
+        redact_drafts([one[2] for one in made], intake, redact)
+        self._keep(made)
+
+    def _keep(self, made: list[tuple[int, int, Draft, int]]) -> None:
+        """Each message once, and nothing that the ledger's schemas refuse."""
+        intake, seen = self._ledger._intake, set[bytes]()
         for _, _, draft, number in made:
             key = draft.columns[0]
             if key in self._told:
                 if key in seen:
                     continue
                 seen.add(key)
+            try:
+                check_draft(draft, intake)
+            except InvalidEvent as error:
+                self._refuse_span(number, str(error))
             self._drafts.append(draft)
             self._owners.append(number)
+        if self._away:
+            kept = [index for index, owner in enumerate(self._owners) if owner not in self._away]
+            self._drafts = [self._drafts[index] for index in kept]
+            self._owners = [self._owners[index] for index in kept]
 
     async def commit(self) -> None:
         """Store what was read; durable when it returns. Raises what keeps the store from taking anything."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -62,8 +62,8 @@ async def _take(call: Call, signal: _Signal) -> Response:
     held = call.service.held
     body = await whole(call.request, call.service.settings, held)
     try:
-        taking = Taking(call.ledger, memory, call.service.settings.redact)
-        await asyncio.to_thread(_read, taking, body, kind, signal)
+        taking = Taking(call.ledger, memory)
+        await asyncio.to_thread(_read, taking, body, kind, signal, call.service.settings.redact)
         await taking.commit()
     finally:
         held.give(len(body))
@@ -71,14 +71,13 @@ async def _take(call: Call, signal: _Signal) -> Response:
     return _answer(kind, signal, taking)
 
 
-def _read(taking: Taking, body: bytes, kind: str, signal: _Signal) -> None:
+def _read(taking: Taking, body: bytes, kind: str, signal: _Signal, redact: object) -> None:
     if kind == JSON:
         module: Any = jsonform
     else:
         from chatsnapshot.ingest.otlp import protobuf as module
-    records: Iterator[Any] = getattr(module, signal.reader)(body)
     try:
-        taking.read(records, signal.events_of)
+        taking.read(body, getattr(module, signal.reader), signal.events_of, redact)
     except InvalidEvent as error:
         raise Problem(400, "otlp", str(error)) from None
 
