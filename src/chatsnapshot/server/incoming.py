@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +24,7 @@ __all__ = ["erasure_of", "groups_of", "promotes"]
 
 _FILLED = frozenset({"timestamp", "source", "causation_id"})
 _PROMOTED = "ledger.promoted"
+_SOURCE_CHARS_MAX = 4_096
 _ERASED = "ledger.payload_erased"
 
 
@@ -89,17 +91,29 @@ def _check_shape(given: WireDraft) -> None:
         raise InvalidEvent("salt is 16 bytes", path="salt")
     if not _FILLED.issuperset(given.filled):
         raise InvalidEvent(f"only {', '.join(sorted(_FILLED))} can be filled in", path="filled")
-    for path, text in (("source", given.source), ("attributes", given.attributes)):
-        if text is not None and not is_canonical_object(text):
-            raise InvalidEvent(f"{path} is no JSON object in canonical form", path=path)
+    if given.attributes is not None and not is_canonical_object(given.attributes):
+        raise InvalidEvent("attributes is no JSON object in canonical form", path="attributes")
+    wrong = _source_fault(given.source)
+    if wrong:
+        raise InvalidEvent(wrong, path="source")
+
+
+@lru_cache(4_096)
+def _source_fault(text: str) -> str | None:
+    """What is wrong with a source; few differ in one ledger, so what was found is kept."""
+    if len(text) > _SOURCE_CHARS_MAX:
+        return f"source is longer than {_SOURCE_CHARS_MAX:,} characters"
+    if not is_canonical_object(text):
+        return "source is no JSON object in canonical form"
     try:
-        source = source_of(given.source)
+        source = source_of(text)
     except (TypeError, msgspec.DecodeError):
-        raise InvalidEvent("source has origin, runtime and name", path="source") from None
+        return "source has origin, runtime and name"
     if not all(isinstance(one, str) for one in (source.origin, source.runtime, source.name or "")):
-        raise InvalidEvent("source.origin, runtime and name are text", path="source")
+        return "source.origin, runtime and name are text"
     if source.origin not in ORIGINS:
-        raise InvalidEvent(f"source.origin is one of {', '.join(ORIGINS)}", path="source")
+        return f"source.origin is one of {', '.join(ORIGINS)}"
+    return None
 
 
 def erasure_of(call: Call, request: Erase) -> Draft:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.stores.base import LEAF, PAYLOAD, Row
+from chatsnapshot.testing.attacks_http import HTTP_ATTACKS
 from chatsnapshot.testing.attacks_mongodb import MONGODB_ATTACKS, MONGODB_TAMPERINGS
 from chatsnapshot.testing.attacks_nats import NATS_ATTACKS, NATS_TAMPERINGS
 from chatsnapshot.testing.attacks_postgresql import POSTGRESQL_ATTACKS, POSTGRESQL_TAMPERINGS
@@ -189,6 +190,7 @@ ATTACKS: dict[str, Mapping[str, Attack]] = {
     "postgresql": POSTGRESQL_ATTACKS,
     "nats": NATS_ATTACKS,
     "mongodb": MONGODB_ATTACKS,
+    "http": HTTP_ATTACKS,
 }
 
 TAMPERINGS: dict[str, Mapping[str, Tampering]] = {

@@ -18,9 +18,10 @@ STOP_SECONDS_MAX = 20.0
 
 # The service ends when the pipe from its starter does: whatever ends the starter.
 _PROGRAM = """
-import os, sys, threading
+import os, threading
 def end_with_starter():
-    sys.stdin.buffer.read()
+    while os.read(0, 4096):
+        pass
     os._exit(1)
 threading.Thread(target=end_with_starter, daemon=True).start()
 from chatsnapshot.__main__ import main
