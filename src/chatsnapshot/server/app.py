@@ -20,6 +20,7 @@ from chatsnapshot.server.problems import Problem, problem_of, problem_response
 from chatsnapshot.server.routes import ENDPOINTS
 from chatsnapshot.server.routes.health import HEALTH
 from chatsnapshot.server.service import Service
+from chatsnapshot.server.streaming import Streamed
 
 __all__ = ["application"]
 
@@ -85,7 +86,10 @@ def _guarded(service: Service, methods: Mapping[str, Endpoint]) -> Any:
             if endpoint.makes:
                 return await endpoint.handle(Call(request, service, access, name, None))  # type: ignore[arg-type]
             async with service.using(name) as ledger:
-                return await endpoint.handle(Call(request, service, access, name, ledger))
+                response = await endpoint.handle(Call(request, service, access, name, ledger))
+                if isinstance(response, Streamed):
+                    response.also_after(service.keep(name))
+                return response
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
         except Exception as error:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.ledger import Ledger
@@ -60,7 +61,9 @@ class Service:
                     open_ledger, url, create=self.settings.create, clock=self.clock
                 )
             if folder is not None:
-                self._shelf = Shelf(folder, self.settings.ledgers_open_max, self.ledgers, self._open_one)
+                self._shelf = Shelf(
+                    folder, self.settings.ledgers_open_max, self.ledgers, self._open_one, self._leave
+                )
         except BaseException:
             await self.stop()
             raise
@@ -115,6 +118,19 @@ class Service:
             yield ledger
         finally:
             self._shelf.give(name)
+
+    def keep(self, name: str) -> Callable[[], None]:
+        """Keep a ledger open that is being used, until what is returned is called."""
+        if self._shelf is None or name in self.settings.ledgers:
+            return lambda: None
+        self._shelf.hold(name)
+        return partial(self._shelf.give, name)
+
+    async def _leave(self, name: str) -> None:
+        """A ledger is about to be closed."""
+        broadcast = self._live.pop(name, None)
+        if broadcast is not None:
+            await broadcast.stop()
 
     async def make(self, name: str, identity: str) -> bool:
         """Make a ledger; false when it is there. Raises :class:`Problem` where names are not free."""

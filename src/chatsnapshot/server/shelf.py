@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 
 from chatsnapshot.errors import LedgerError, NotFound
@@ -54,11 +54,13 @@ class Shelf:
         open_max: int,
         opened: MutableMapping[str, Ledger],
         open_one: Callable[[str, bool, str], Ledger],
+        leave: Callable[[str], Awaitable[None]],
     ) -> None:
         self.folder = os.path.abspath(folder)
         self._open_max = open_max
         self._opened = opened
         self._open_one = open_one
+        self._leave = leave
         self._used: dict[str, float] = {}
         self._busy: dict[str, int] = {}
         self._opening = asyncio.Lock()
@@ -77,8 +79,12 @@ class Shelf:
                 ledger = self._opened.get(name)
                 if ledger is None:
                     ledger = await self._open(name, make, identity)
-        self._busy[name] = self._busy.get(name, 0) + 1
+        self.hold(name)
         return ledger
+
+    def hold(self, name: str) -> None:
+        """Use a ledger that is taken once more."""
+        self._busy[name] = self._busy.get(name, 0) + 1
 
     def give(self, name: str) -> None:
         """A use of a ledger is over."""
@@ -108,6 +114,7 @@ class Shelf:
             ledger = self._opened.pop(name)
             del self._used[name]
             self._busy.pop(name, None)
+            await self._leave(name)
             await ledger.aclose()
         if len(self._used) >= self._open_max:
             raise Problem(

@@ -42,6 +42,17 @@ class Streamed(Response):
         super().__init__(status_code=status_code, media_type=media_type, headers=dict(headers or {}))
         del self.headers["content-length"]
 
+    def also_after(self, act: Callable[[], None]) -> None:
+        """Call something more at the end."""
+        first = self._after
+
+        def both() -> None:
+            if first is not None:
+                first()
+            act()
+
+        self._after = both
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.ensure_future(self._send(send))
         waiting = [sending]
