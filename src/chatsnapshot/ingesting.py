@@ -344,7 +344,7 @@ def is_envelope(fields: Mapping[str, Any]) -> bool:
     """Whether an event is a complete envelope, to be stored as it is; else it holds arguments of ``record``."""
     return (
         fields.keys() >= ENVELOPE_KEYS
-        and "idempotency_key" not in fields
+        and fields.get("idempotency_key", "") is not None
         and fields.get("schema_version", 1) is not None
         and all(isinstance(fields[name], kind) for name, kind in _ENVELOPE_TYPES)
         and all(isinstance(part, str) for part in fields["source"].values())

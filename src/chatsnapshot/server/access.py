@@ -157,9 +157,9 @@ class KeyGate(Gate):
 
 
 def _bearer(given: list[str]) -> str:
-    """What stands behind ``Bearer``; empty without it. Two headers are none."""
+    """What stands behind ``Bearer``; empty without any header. Another scheme, or two headers, are a wrong key."""
     scheme, _, text = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
-    return text.strip() if scheme.lower() == "bearer" else " ".join(given).strip()
+    return text.strip() if scheme.lower() == "bearer" else "no bearer" if given else ""
 
 
 def _nobody() -> Problem:

@@ -10,15 +10,21 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from chatsnapshot.server.audit import Audit
 from chatsnapshot.server.endpoints import Call, Endpoint
+from chatsnapshot.server.guard import Guard
+from chatsnapshot.server.metering import ROUTE, Meter
 from chatsnapshot.server.openapi import describe
 from chatsnapshot.server.problems import Problem, problem_of, problem_response
 from chatsnapshot.server.routes import ENDPOINTS
 from chatsnapshot.server.routes.health import HEALTH
+from chatsnapshot.server.routes.numbers import metrics
 from chatsnapshot.server.service import Service
 from chatsnapshot.server.streaming import Streamed
 
@@ -27,52 +33,74 @@ __all__ = ["application"]
 _log = logging.getLogger("chatsnapshot.server")
 
 
-def application(service: Service, endpoints: Iterable[Endpoint] = ENDPOINTS) -> Starlette:
-    """The application of a service; its lifespan opens and closes the ledgers."""
+def application(service: Service, endpoints: Iterable[Endpoint] = ENDPOINTS) -> ASGIApp:
+    """The application of a service, guarded; its lifespan opens and closes the ledgers."""
+    audit = Audit(service)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await service.start()
         try:
+            await audit.start()
             yield
         finally:
+            await audit.stop()
             await service.stop()
 
     by_path: dict[str, dict[str, Endpoint]] = {}
     everything = tuple(endpoints)
     for endpoint in everything:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    routes = [Route(path, _open(service, handle), methods=["GET"]) for path, handle in HEALTH.items()]
+    routes = [Route(path, _open(service, path, handle), methods=["GET"]) for path, handle in HEALTH.items()]
+    routes.append(Route("/metrics", _metrics(service), methods=["GET"]))
     description = msgspec.json.encode(describe(everything, keyed=service.gate.keyed))
     routes.append(Route("/v1/openapi.json", _fixed(description), methods=["GET"]))
     for path, methods in by_path.items():
         for prefix in ("/v1", "/v1/ledgers/{ledger}"):
-            routes.append(Route(prefix + path, _guarded(service, methods), methods=list(methods)))
+            routes.append(
+                Route(prefix + path, _guarded(service, audit, prefix + path, methods), methods=list(methods))
+            )
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
-        exception_handlers={HTTPException: _http_error, Problem: _failed, Exception: _failed},
+        middleware=[Middleware(Meter, service.counts, service.settings.requests_max)],
+        exception_handlers={HTTPException: _http_error},
     )
+    app.router.redirect_slashes = False
     app.state.service = service
-    return app
+    return Guard(app, service.settings.hosts)
 
 
 def _fixed(content: bytes) -> Any:
     async def answer(request: Request) -> Response:
+        request.scope[ROUTE] = "/v1/openapi.json"
         return Response(content, media_type="application/json")
 
     return answer
 
 
-def _open(service: Service, handle: Any) -> Any:
+def _open(service: Service, path: str, handle: Any) -> Any:
     async def answer(request: Request) -> Response:
+        request.scope[ROUTE] = path
         return await handle(service)  # type: ignore[no-any-return]
 
     return answer
 
 
-def _guarded(service: Service, methods: Mapping[str, Endpoint]) -> Any:
+def _metrics(service: Service) -> Any:
     async def answer(request: Request) -> Response:
+        request.scope[ROUTE] = "/metrics"
+        try:
+            return await metrics(service, request)
+        except Exception as error:
+            return _answer(service, request, error)
+
+    return answer
+
+
+def _guarded(service: Service, audit: Audit, path: str, methods: Mapping[str, Endpoint]) -> Any:
+    async def answer(request: Request) -> Response:
+        request.scope[ROUTE] = path
         endpoint = methods.get(request.method) or methods["GET"]  # HEAD
         try:
             access = await service.gate.admit(request)
@@ -83,9 +111,12 @@ def _guarded(service: Service, methods: Mapping[str, Endpoint]) -> Any:
                 raise Problem(
                     403, "scope", f"this needs a key with the scope {endpoint.scope}", scope=endpoint.scope
                 )
+            request = service.gate.watched(request, access)
             if endpoint.makes:
                 return await endpoint.handle(Call(request, service, access, name, None))  # type: ignore[arg-type]
             async with service.using(name) as ledger:
+                if endpoint.scope == "read":
+                    await audit.read(name, ledger, access, endpoint.path.format(**request.path_params))
                 response = await endpoint.handle(Call(request, service, access, name, ledger))
                 if isinstance(response, Streamed):
                     response.also_after(service.keep(name))
@@ -93,20 +124,17 @@ def _guarded(service: Service, methods: Mapping[str, Endpoint]) -> Any:
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
         except Exception as error:
-            return _answer(request, error)
+            return _answer(service, request, error)
 
     return answer
 
 
-def _answer(request: Request, error: Exception) -> Response:
+def _answer(service: Service, request: Request, error: Exception) -> Response:
     problem = problem_of(error)
+    service.counts.failed(problem.kind)
     if problem.status == 500:
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return problem_response(problem)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return _answer(request, error)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
 import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 import uvicorn
 
 from chatsnapshot.errors import LedgerError
+from chatsnapshot.server import logs
 from chatsnapshot.server.app import application
+from chatsnapshot.server.connections import bounded
 from chatsnapshot.server.service import Service
+from chatsnapshot.server.tls import Tls, check_exposure
 
 __all__ = ["listen", "serve"]
 
+_log = logging.getLogger("chatsnapshot.server")
+
+INTERRUPTED = 130
 GRACE_SECONDS = 10
 """How long requests that are under way may take after the service was told to end."""
+END_SECONDS_MAX = 30
+"""When all of it, closing the ledgers too, takes longer, the process ends all the same."""
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens on the address; raises :class:`LedgerError` when that cannot be."""
+def listen(host: str, port: int, *, keyed: bool = False) -> socket.socket:
+    """A socket that listens on the address; raises :class:`LedgerError` when that cannot be.
+
+    Without keys only an address of this machine alone is listened on.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         # With the protocol named, or asyncio leaves TCP_NODELAY off and every answer waits 40 ms for an ACK.
@@ -27,6 +45,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(found[4])
+        check_exposure(sock, keyed=keyed)
         sock.listen(2048)  # before the address is told: who connects at once is kept waiting, not refused
     except OSError as error:
         sock.close()
@@ -36,18 +55,98 @@ def listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-def serve(service: Service, sock: socket.socket) -> bool:
-    """Serve on a socket that is bound, until SIGINT or SIGTERM; whether it ever started."""
+class _Server(uvicorn.Server):
+    """uvicorn, with an end that is an exit code and not a signal, and that comes whatever the store does."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self.interrupted = False
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        watch = threading.Timer(END_SECONDS_MAX, _give_up)
+        watch.daemon = True
+        watch.start()
+        self._service.end()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As in uvicorn, but the signal is not raised again at the end: it was obeyed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End in order; on a second SIGINT at once. What was acknowledged is stored, so nothing is lost by it."""
+        if sig == signal.SIGINT:
+            if self.should_exit:
+                os._exit(INTERRUPTED)
+            self.interrupted = True
+        self.should_exit = True
+
+
+def _give_up() -> None:
+    _log.error("the service did not come to its end within %d s, so it ends without", END_SECONDS_MAX)
+    os._exit(1)
+
+
+def serve(
+    service: Service,
+    sock: socket.socket,
+    *,
+    tls: Tls | None = None,
+    proxies: Sequence[str] = (),
+    log_form: str = "text",
+) -> int:
+    """Serve on a socket that is bound, until SIGTERM (0) or SIGINT (130); the exit code, 1 when it never started.
+
+    ``proxies`` are the addresses whose word is taken for who asks (X-Forwarded-For).
+    """
+    settings = service.settings
+    _allow_open_files(settings.connections_max)
+    logs.install(log_form)
     config = uvicorn.Config(
         application(service),
         access_log=False,
-        log_level="warning",
+        log_config=None,
         lifespan="on",
+        loop="asyncio",
+        http=bounded(
+            head_seconds_max=settings.head_seconds_max,
+            stall_seconds_max=settings.stall_seconds_max,
+            connections_max=settings.connections_max,
+        ),
+        ws="none",
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
+        ssl_certfile=tls and tls.certificate,
+        ssl_keyfile=tls and tls.key,
         timeout_graceful_shutdown=GRACE_SECONDS,
         h11_max_incomplete_event_size=64 * 1024,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config, service)
     server.run(sockets=[sock])
-    return server.started
+    if not server.started:
+        return 1
+    return INTERRUPTED if server.interrupted else 0
+
+
+def _allow_open_files(connections_max: int) -> None:
+    """Each connection is an open file, and the usual limit of 1,024 is fewer than there may be."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover, Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections_max + 1_000
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard > 0 else wanted, hard))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from chatsnapshot.cli.options import ledger_option, ledger_url, shown_url
+from chatsnapshot.cli.options import keys_option, ledger_option, ledger_url, shown_url
 from chatsnapshot.errors import LedgerError, MissingExtra
 
 
@@ -54,6 +54,36 @@ from chatsnapshot.errors import LedgerError, MissingExtra
     is_flag=True,
     help="Let clients of the store wire say what time it is; for tests that repeat a recording.",
 )
+@keys_option
+@click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    metavar="NAME",
+    help="Answer to this name too, beside loopback and the address itself; may be repeated.",
+)
+@click.option(
+    "--tls-cert", type=click.Path(), metavar="FILE", help="Serve https, with this certificate chain (PEM)."
+)
+@click.option(
+    "--tls-key", type=click.Path(), metavar="FILE", help="The private key of --tls-cert (PEM, no password)."
+)
+@click.option(
+    "--proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Believe this address, a reverse proxy, for whom it forwards; may be repeated.",
+)
+@click.option("--audit-reads", is_flag=True, help="Record which key read what, once a minute for each path.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    metavar="FORM",
+    help="How lines of the log are written, to standard error: text or json.",
+)
 @ledger_option
 def command(
     host: str,
@@ -63,20 +93,43 @@ def command(
     heartbeat: float,
     any_ledger: str | None,
     client_clock: bool,
+    keys: str | None,
+    host_names: tuple[str, ...],
+    tls_cert: str | None,
+    tls_key: str | None,
+    proxies: tuple[str, ...],
+    audit_reads: bool,
+    log_format: str,
 ) -> None:
-    """Serve the ledger over HTTP, until it is interrupted.
+    """Serve the ledger over HTTP, until SIGTERM (exit code 0) or Ctrl-C (130); a second Ctrl-C ends it at once.
 
-    The ledger is made when there is none. With --ledger-named several ledgers are served, each under its name.
+    The ledger is made when there is none. With --ledger-named several ledgers are served, each under its name. An address
+    that other machines reach is served with --keys only.
     """
     try:
+        from chatsnapshot.server.access import KeyGate
+        from chatsnapshot.server.guard import host_of
         from chatsnapshot.server.service import Service
         from chatsnapshot.server.serving import listen, serve
+        from chatsnapshot.server.tls import Tls, check_tls, is_loopback
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
             raise
         raise MissingExtra("the HTTP service", "server") from None
+    from chatsnapshot.server.keys import Keys
     from chatsnapshot.server.settings import Settings
 
+    if (tls_cert is None) != (tls_key is None):
+        raise LedgerError("--tls-cert and --tls-key go together: a certificate and its private key")
+    tls = None if tls_cert is None or tls_key is None else Tls(tls_cert, tls_key)
+    if tls is not None:
+        check_tls(tls)
+    for name in host_names:
+        if host_of(name) is None or host_of(name) != name.lower().strip("[]").removesuffix("."):
+            raise LedgerError(f"--host-name takes a name or address without a port, not {name!r}")
+    gate = None if keys is None else KeyGate(Keys(keys))
+    if audit_reads and gate is None:
+        raise LedgerError("--audit-reads names the key that read, so it needs --keys")
     ledgers = dict(_named(one) for one in named)
     if not ledgers and any_ledger is None:
         ledgers = {"main": ledger_url()}
@@ -87,12 +140,19 @@ def command(
             client_clock=client_clock,
             redact=None if redact == "none" else redact,
             heartbeat_seconds=heartbeat,
-        )
+            hosts=host_names,
+            audit_reads=audit_reads,
+        ),
+        gate,
     )
-    sock = listen(host, port)
+    sock = listen(host, port, keyed=gate is not None)
+    if tls is None and not proxies and not is_loopback(sock):
+        click.echo(
+            "keys and events travel in clear text: use --tls-cert, or a proxy that does (--proxy)", err=True
+        )
     shown = f"[{host}]" if ":" in host else host
     click.echo(
-        f"http://{shown}:{sock.getsockname()[1]}  serves "
+        f"{'http' if tls is None else 'https'}://{shown}:{sock.getsockname()[1]}  serves "
         + ", ".join(
             [
                 *(f"{name} ({shown_url(url)})" for name, url in ledgers.items()),
@@ -100,7 +160,9 @@ def command(
             ]
         )
     )
-    serve(service, sock)
+    code = serve(service, sock, tls=tls, proxies=proxies, log_form=log_format)
+    if code:
+        raise SystemExit(code)
 
 
 def _named(text: str) -> tuple[str, str]:

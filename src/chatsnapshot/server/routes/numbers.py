@@ -31,7 +31,9 @@ async def metrics(service: Service, request: Request) -> Response:
         if access.ledgers is None or name in access.ledgers
     }
     heads = await service.looks.heads(shown, _LOOK_SECONDS)
-    families = [*_of_process(), *_of_service(service), *_of_ledgers(shown, heads)]
+    # What all ledgers share in is not for a key of some: it would tell of the others.
+    shared = [*_of_process(), *_of_service(service)] if access.ledgers is None else []
+    families = [*shared, *_of_ledgers(shown, heads)]
     return Response(text_of(families), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypedDict, TypeVar
 
@@ -15,7 +15,7 @@ from chatsnapshot.clock import uuid_text
 from chatsnapshot.envelope import EventEnvelope
 from chatsnapshot.errors import CommitUncertain, InvalidEvent, LedgerError, LimitExceeded
 from chatsnapshot.fields import checked_text
-from chatsnapshot.ingesting import EVENT_KEYS, digest_of_name, is_envelope, key_of_line
+from chatsnapshot.ingesting import EVENT_KEYS, BadLine, digest_of_name, is_envelope, key_of_line
 from chatsnapshot.limits import DEFAULTS, KIB
 from chatsnapshot.ndjson import decode_object
 from chatsnapshot.server.bodies import media_type, whole
@@ -23,7 +23,7 @@ from chatsnapshot.server.counting import Slot
 from chatsnapshot.server.endpoints import Call, Endpoint, Parameter
 from chatsnapshot.server.lines import Lines
 from chatsnapshot.server.parameters import POSITION, TEXT, choice, number, only
-from chatsnapshot.server.problems import Problem
+from chatsnapshot.server.problems import Problem, problem_of
 from chatsnapshot.server.streaming import Streamed
 from chatsnapshot.stores.base import (
     COMMITMENT,
@@ -86,15 +86,16 @@ async def _documents(call: Call) -> Response:
                 call.service.counts.recorded(1, result["known"])
                 return _answer(result)
             items = _items(body, settings.batch_events_max)
-            if carry_on:
-                if expected >= 0:
-                    raise _no_sequence("a batch that is stored whole or not at all")
+            if carry_on and expected < 0:
                 return _finished(await Lines(call, **defaults).take(items))
-            drafts = await _in_thread_when_large(len(body), _drafts, call, items, defaults)
+            failures: list[BadLine] = []
+            drafts = await _in_thread_when_large(
+                len(body), _drafts, call, items, defaults, failures if carry_on else None
+            )
             rows = await commit(call, drafts, expected) if drafts else []
-            report = report_of_rows(rows, drafts)
+            report = report_of_rows(rows, drafts, failures)
             call.service.counts.recorded(len(rows), report["known"])
-            return _answer(report)
+            return _finished(report)
     finally:
         held.give(len(body))
 
@@ -123,18 +124,23 @@ def _items(body: bytes, events_max: int) -> list[bytes]:
     return [bytes(item) for item in items]
 
 
-def _drafts(call: Call, items: list[bytes], defaults: _Defaults) -> list[Draft]:
+def _drafts(
+    call: Call, items: list[bytes], defaults: _Defaults, failures: list[BadLine] | None
+) -> list[Draft]:
+    """Their drafts; those that cannot be are put into ``failures`` where that is given, and else raised."""
     drafts = []
     for index, item in enumerate(items):
         try:
             drafts.append(_draft(call, item, index + 1, defaults))
-        except Problem as problem:
+        except (Problem, InvalidEvent, LimitExceeded) as error:
+            if failures is not None:
+                failures.append(BadLine(index + 1, str(error)))
+                continue
+            problem = problem_of(error)
             problem.more["index"] = index
-            raise
-        except InvalidEvent as error:
-            raise Problem(
-                422, "invalid-event", f"event {index}: {error}", index=index, path=error.path
-            ) from None
+            if problem.status == 422:
+                problem.detail = f"event {index}: {problem.detail}"
+            raise problem from None
     return drafts
 
 
@@ -207,7 +213,7 @@ def _uncertain(why: str, drafts: list[Draft]) -> Problem:
     )
 
 
-def report_of_rows(rows: list[Row], drafts: list[Draft]) -> dict[str, Any]:
+def report_of_rows(rows: list[Row], drafts: list[Draft], failures: Sequence[BadLine] = ()) -> dict[str, Any]:
     """What became of events that were stored together."""
     results = [result_of(row, draft) for row, draft in zip(rows, drafts, strict=True)]
     known = sum(result["known"] for result in results)
@@ -216,6 +222,8 @@ def report_of_rows(rows: list[Row], drafts: list[Draft]) -> dict[str, Any]:
         "known": known,
         "last_position": max((row[ROW_POSITION] for row in rows), default=0),
         "results": results,
+        "failed": len(failures),
+        "failures": [{"line": bad.number, "reason": bad.reason} for bad in failures],
     }
 
 
@@ -341,7 +349,6 @@ ENDPOINTS = (
                             {
                                 "type": "array",
                                 "items": {"$ref": "#/components/schemas/Event"},
-                                "maxItems": 1_000,
                             },
                         ]
                     }

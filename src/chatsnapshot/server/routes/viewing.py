@@ -16,7 +16,8 @@ from chatsnapshot.projections.finding import correlation_of, find_run
 from chatsnapshot.projections.graphdiagram import render_dot, render_mermaid
 from chatsnapshot.projections.markdown import render_markdown
 from chatsnapshot.projections.render import render_text
-from chatsnapshot.projections.search.searching import search
+from chatsnapshot.projections.search.query import CHARS_MAX
+from chatsnapshot.projections.search.searching import Found, search
 from chatsnapshot.projections.views import list_runs, view
 from chatsnapshot.server.endpoints import Call, Endpoint, Parameter
 from chatsnapshot.server.parameters import (
@@ -40,6 +41,7 @@ _RUNS_DEFAULT = 50
 _RUNS_MAX = 1_000
 _HITS_DEFAULT = 20
 _HITS_MAX = 1_000
+_CONDITION = r"^[^<>=!]*[^<>=!\s][^<>=!]*(!?=.*\S.*|[<>]=?\s*-?[0-9]+)?$"
 
 
 async def _runs(call: Call) -> Response:
@@ -99,13 +101,16 @@ async def _whole(call: Call, kind: str) -> Response:
 
 async def _search(call: Call) -> Response:
     given = only(call.request, [*(one.name for one in FILTERS), "q", "limit", "order", "after", "until"])
-    if not given.get("q", "").strip():
-        raise Problem(400, "parameter", "q says which words to look for", parameter="q")
+    words = given.get("q", "")
+    if not 0 < len(words) <= CHARS_MAX:
+        raise Problem(
+            400, "parameter", f"q says which words to look for, in {CHARS_MAX:,} characters", parameter="q"
+        )
     found = await _worked(
         functools.partial(
-            search,
+            _found,
             call.ledger,
-            given["q"],
+            words,
             limit=number(given, "limit", _HITS_DEFAULT, low=1, high=_HITS_MAX),
             order=choice(given, "order", ("best", "newest")),
             after=number(given, "after", 0),
@@ -114,6 +119,16 @@ async def _search(call: Call) -> Response:
         )
     )
     return _json({"hits": found.hits, "note": found.note})
+
+
+def _found(ledger: Ledger, words: str, **wanted: Any) -> Found:
+    """What is found; a search without a word to look for finds nothing, and says why."""
+    try:
+        return search(ledger, words, **wanted)
+    except InvalidEvent as error:
+        if error.path != "query":
+            raise
+        return Found(words, (), str(error))
 
 
 async def _worked(work: Callable[[], Any]) -> Any:
@@ -179,7 +194,9 @@ ENDPOINTS = (
             ),
             UNTIL,
             Parameter(
-                name="evaluation", description="only runs that were evaluated so: NAME, NAME=LABEL, NAME>=0.8"
+                name="evaluation",
+                description="only runs that were evaluated so: NAME, NAME=LABEL, NAME>=0.8",
+                schema={"type": "string", "pattern": _CONDITION},
             ),
         ),
         responses={
@@ -241,7 +258,7 @@ ENDPOINTS = (
                 name="q",
                 required=True,
                 description='words, "a phrase", begin*, -without',
-                schema={"type": "string", "pattern": "[a-zA-Z0-9]"},
+                schema={"type": "string", "minLength": 1, "maxLength": 1_000},
             ),
             *FILTERS,
             Parameter(name="after", description="only after this position", schema=POSITION),
