@@ -65,10 +65,11 @@ def create_command(
 ) -> int:
     """Make a key and print it, once: only a hash of it is kept. The file is made when there is none."""
     out = Terminal.stdout()
+    seconds = _seconds(expires)
     found = _open(keys, create=True)
     try:
         key, text = found.create(
-            scopes, name=name, ledgers=ledgers or None, expires_seconds=_seconds(expires), by=_who()
+            scopes, name=name, ledgers=ledgers or None, expires_seconds=seconds, by=_who()
         )
     finally:
         found.close()
