@@ -41,7 +41,7 @@ def read_document(document: bytes, depth_max: int = DEFAULTS.json_depth_max) -> 
     attributes = checked(members)
     kind = attributes.get("datacontenttype")
     if encoded is not None:
-        return typed(attributes, _decoded(encoded))
+        return typed(attributes, _decoded(encoded), depth_max)
     if not has_data:
         return CloudEvent(attributes=attributes)
     if isinstance(value, str) and not is_json(kind):
