@@ -19,6 +19,7 @@ __all__ = [
     "in_context",
     "in_context_async",
     "in_copied_context",
+    "innermost_frame",
     "new_frame",
 ]
 
@@ -47,6 +48,11 @@ def current_frame(owner: int) -> Frame | None:
     while frame is not None and frame.owner != owner:
         frame = frame.outer
     return frame
+
+
+def innermost_frame() -> Frame | None:
+    """The innermost scope of this context, of whichever ledger."""
+    return _innermost.get()
 
 
 def new_frame(
