@@ -24,14 +24,21 @@ STORES = {
     "PostgreSQL 18": "postgresql",
     "MongoDB, by the server SecantusDB": "mongodb",
     "NATS JetStream 2.15, one node": "nats",
+    "HTTP, `mode=direct`, over SQLite": "http",
 }
 """The stores by what they are called in the table: a place for ledgers, or the kind of a server that is started."""
 
-SERVERS = {"postgresql": "PostgresqlServer", "mongodb": "MongodbServer", "nats": "NatsServer"}
+SERVERS = {
+    "postgresql": "PostgresqlServer",
+    "mongodb": "MongodbServer",
+    "nats": "NatsServer",
+    "http": "HttpServer",
+}
 IMPATIENT = {
     "postgresql": "connect_timeout=3",
     "mongodb": "socketTimeoutMS=5000&serverSelectionTimeoutMS=3000",
     "nats": "timeout=5",
+    "http": "timeout=3",
 }
 """Options of URLs, so that what waits for a server that is away does not do so for long."""
 STATUSES = {"passed": "passed", "skipped": "not possible there", "not claimed": "not claimed"}

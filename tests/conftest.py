@@ -97,8 +97,7 @@ def servers() -> Iterator[Callable[[str], Any]]:
                 module = importlib.import_module(f"chatsnapshot.testing.servers.{kind}")
                 try:
                     importlib.import_module(f"chatsnapshot.stores.{kind}.store")
-                    options = {"client_clock": True} if kind == "http" else {}
-                    known[kind] = stack.enter_context(getattr(module, SERVERS[kind])(**options))
+                    known[kind] = stack.enter_context(getattr(module, SERVERS[kind])())
                 except (ImportError, LedgerError) as error:
                     known[kind] = error
             return known[kind]

@@ -27,7 +27,7 @@ from chatsnapshot.fields import Causelike, cause_key, correlation_text, sequence
 from chatsnapshot.intake import Intake
 from chatsnapshot.limits import Limits
 from chatsnapshot.misfits import find_misfits
-from chatsnapshot.pending import Failure, FlushReport, Pending, envelope_of, rows_of
+from chatsnapshot.pending import FlushReport, Pending, rows_of, with_refused
 from chatsnapshot.playback import recorded
 from chatsnapshot.policies import Opening
 from chatsnapshot.reading import (
@@ -333,12 +333,7 @@ class Ledger:
 
         Raises ``TimeoutError`` after ``timeout`` seconds.
         """
-        report = self._recorder.flush(timeout)
-        settle = getattr(self._store, "settle", None)  # a spool: durable here, and to be sent
-        if settle is None:
-            return report
-        refused = tuple(Failure(envelope_of(draft), error) for draft, error in settle(timeout))
-        return FlushReport(report.stored, report.failures + refused)
+        return with_refused(self._recorder.flush(timeout), self._store, timeout)
 
     async def aflush(self, timeout: float | None = None) -> FlushReport:
         """As :meth:`flush`, without blocking the event loop."""

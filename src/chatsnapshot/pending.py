@@ -11,12 +11,12 @@ import msgspec
 
 from chatsnapshot.clock import uuid_text
 from chatsnapshot.envelope import EventEnvelope, LedgerEntry, source_of
-from chatsnapshot.stores.base import Draft, Group, Outcome, Row
+from chatsnapshot.stores.base import Draft, Group, Outcome, Row, Store
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Failure", "FlushReport", "Pending", "Ticket", "envelope_of", "rows_of", "ticket_of"]
+__all__ = ["Failure", "FlushReport", "Pending", "Ticket", "envelope_of", "rows_of", "ticket_of", "with_refused"]
 
 
 def envelope_of(draft: Draft) -> EventEnvelope:
@@ -54,6 +54,18 @@ class FlushReport(msgspec.Struct, frozen=True):
     def ok(self) -> bool:
         """Whether every one is stored."""
         return not self.failures
+
+
+def with_refused(report: FlushReport, store: Store, timeout: float | None) -> FlushReport:
+    """The report, and behind a spool what the service refused of what was recorded; waits until all of it is sent.
+
+    Raises ``TimeoutError`` when that takes longer than ``timeout`` seconds.
+    """
+    settle = getattr(store, "settle", None)
+    if settle is None:
+        return report
+    refused = tuple(Failure(envelope_of(draft), error) for draft, error in settle(timeout))
+    return FlushReport(report.stored, report.failures + refused)
 
 
 _latching = threading.Lock()
