@@ -16,7 +16,22 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 BATCH = 100
 TRACE = 20
 HEADERS = {"Content-Type": "application/x-protobuf"}
-WORDS = "the order came with a broken lamp and the shop on the harbour sends a new one by courier on saturday ".split()
+WORDS = [
+    "the",
+    "order",
+    "came",
+    "with",
+    "a",
+    "broken",
+    "lamp",
+    "and",
+    "shop",
+    "sends",
+    "new",
+    "one",
+    "by",
+    "courier",
+]
 
 
 class Sent(NamedTuple):

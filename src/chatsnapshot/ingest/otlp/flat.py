@@ -6,8 +6,8 @@ from typing import Any
 
 __all__ = ["taken_list"]
 
-_ITEMS_MAX = 10_000
-"""A list index beyond this is no index."""
+_DIGITS_MAX = 5
+"""A longer number is no index."""
 
 Facts = dict[str, Any]
 
@@ -15,7 +15,9 @@ Facts = dict[str, Any]
 def taken_list(facts: Facts, prefix: str) -> list[Any]:
     """The list that attributes ``prefix.N.…`` flatten, taken out of ``facts``; empty where there are none."""
     start = prefix + "."
-    names = [name for name in facts if name.startswith(start)]
+    names = [
+        name for name in facts if name.startswith(start) and _index(name[len(start) :].partition(".")[0])
+    ]
     if not names:
         return []
     root: Facts = {}
@@ -42,6 +44,10 @@ class _Node(dict[str, Any]):
 def _listed(box: Facts) -> Any:
     """Objects whose keys are all indices, as lists in the order of the indices."""
     made = {key: _listed(value) if type(value) is _Node else value for key, value in box.items()}
-    if made and all(key.isascii() and key.isdigit() and len(key) <= 5 for key in made):
+    if made and all(_index(key) for key in made):
         return [made[key] for key in sorted(made, key=int)]
     return made
+
+
+def _index(text: str) -> bool:
+    return 0 < len(text) <= _DIGITS_MAX and text.isascii() and text.isdigit()

@@ -15,7 +15,16 @@ import msgspec
 from chatsnapshot.ingest.otlp.event import event_key
 from chatsnapshot.ingest.otlp.flat import taken_list
 
-__all__ = ["Message", "asked_calls", "identified", "instructions", "parsed", "read_events", "taken_messages"]
+__all__ = [
+    "Message",
+    "asked_calls",
+    "call_without_id",
+    "identified",
+    "instructions",
+    "parsed",
+    "read_events",
+    "taken_messages",
+]
 
 Facts = dict[str, Any]
 
@@ -130,15 +139,15 @@ def _inference(item: Facts) -> Message:
     role = message.get("role")
     role = _ROLES.get(role, role) if isinstance(role, str) and role else "user"
     parts: list[Any] = []
-    content = message.get("content")
-    if content not in (None, ""):
-        parts.append(content)
     for one in message.get("contents") or ():
         inner = one.get("message_content") if isinstance(one, dict) else None
         if isinstance(inner, dict):
             kind = inner.pop("type", "text")
             text = inner.pop("text", None)
             parts.append({"type": kind, **({"content": text} if text is not None else {}), **inner})
+    content = message.get("content")
+    if content not in (None, "") and all(content != part["content"] for part in parts if "content" in part):
+        parts.insert(0, content)  # some write the text in both places
     for one in message.get("tool_calls") or ():
         call = one.get("tool_call") if isinstance(one, dict) else None
         if isinstance(call, dict):
@@ -195,16 +204,20 @@ def _shaped(role: str, parts: list[Any], name: Any, call_id: Any = None) -> Mess
 # --- identity ---
 
 
-def asked_calls(message: Message) -> list[tuple[str | None, Any]]:
-    """Id and name of each tool call that a message asks for."""
-    parts = message.get("parts")
-    if parts is None:
-        return []
-    return [
-        (part.get("id"), part.get("name"))
-        for part in parts
-        if isinstance(part, dict) and part.get("type") == "tool_call"
-    ]
+def asked_calls(message: Message) -> list[str]:
+    """What tells each tool call that a message asks for: its id, and its name with its arguments."""
+    asked: list[str] = []
+    for part in message.get("parts") or ():
+        if isinstance(part, dict) and part.get("type") == "tool_call":
+            if isinstance(part.get("id"), str):
+                asked.append(part["id"])
+            asked.append(call_without_id(part.get("name"), part.get("arguments")))
+    return asked
+
+
+def call_without_id(name: Any, arguments: Any) -> str:
+    """What stands for the id of a call where a tool's span has none."""
+    return hashlib.sha256(_stable([name, parsed(arguments)])).hexdigest()
 
 
 def identified(correlation: str, messages: list[Message]) -> list[bytes]:
@@ -236,12 +249,16 @@ def _essence(message: Message) -> bytes:
     else:
         parts = [_part(one) for one in message.get("parts") or [content]]
         parts = [one for one in parts if one is not None] or list(message.get("parts") or [content])
-    if role == "user" and parts and all(type(one) is list and one[0] == "answer" for one in parts):
+    if role == "user" and parts and all(type(one) is list and one[:1] == ["answer"] for one in parts):
         role = "tool"
+    return _stable([role, parts])
+
+
+def _stable(value: Any) -> bytes:
     try:
-        return _encoder.encode([role, parts])
+        return _encoder.encode(value)
     except Exception:  # lone surrogates, bytes: any stable text will do
-        return repr([role, parts]).encode("utf-8", "replace")
+        return repr(value).encode("utf-8", "replace")
 
 
 def _part(part: Any) -> Any:

@@ -52,9 +52,8 @@ def messages(reading: Reading, given: list[Message], said: list[Message]) -> lis
     history = given + said
     for number, (message, key) in enumerate(zip(history, identified(correlation, history), strict=True)):
         output = number >= len(given)
-        for call_id, _ in asked_calls(message):
-            if isinstance(call_id, str):
-                memory.ask(correlation, call_id, key)
+        for asked in asked_calls(message):
+            memory.ask(correlation, asked, key)
         if memory.told(key):
             continue
         assistant = message.get("role") == "assistant"

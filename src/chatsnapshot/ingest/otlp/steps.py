@@ -6,7 +6,7 @@ from typing import Any
 
 from chatsnapshot.ingest.otlp.event import Event
 from chatsnapshot.ingest.otlp.flat import taken_list
-from chatsnapshot.ingest.otlp.messages import parsed
+from chatsnapshot.ingest.otlp.messages import call_without_id, parsed
 from chatsnapshot.ingest.otlp.reading import Reading
 from chatsnapshot.ingest.otlp.records import Facts
 
@@ -83,9 +83,9 @@ def tool(reading: Reading) -> list[Event]:
         begun["arguments"] = arguments
     if reading.agent is not None:
         begun["agent"] = ended["agent"] = reading.agent
-    asked = None if call_id is None else reading.memory.asked(reading.correlation, str(call_id))
     start = reading.event("execution.tool_call", begun)
-    if asked is not None:
+    wanted = str(call_id) if call_id is not None else call_without_id(str(name), arguments)
+    if (asked := reading.memory.asked(reading.correlation, wanted)) is not None:
         start.cause = asked
     error = reading.error() or ({"message": result} if failed else None)
     if error is not None:
