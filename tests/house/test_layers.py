@@ -50,8 +50,8 @@ FLOORS = {
         ],
         4,
     ),
-    **dict.fromkeys(["projections"], 5),
-    **dict.fromkeys(["adapters", "importers", "ingest", "exporters"], 6),
+    **dict.fromkeys(["projections", "ingest"], 5),
+    **dict.fromkeys(["adapters", "importers", "exporters"], 6),
     **dict.fromkeys(["server", "ui", "mcp", "demo"], 7),
     **dict.fromkeys(["cli", "__main__"], 8),
 }

@@ -165,11 +165,9 @@ class _Run:
             payload["recipient"] = step.to
         payload["native"] = {"step": step.number, "role": step.native_role, **_TIMES}
         source = _source("ui" if step.person else "agent", step.name)
-        piece = self._event(
-            step.offset, "execution.message", f"message {step.number}", payload, source=source
-        )
-        self.said[step.number] = piece.event["event_id"]
-        return piece
+        key = f"message {step.number}"
+        self.said[step.number] = event_id(self.correlation, key)
+        return self._event(step.offset, "execution.message", key, payload, source=source)
 
     def _judged(self) -> Iterator[Piece | Problem]:
         """What people marked: whether the answer is right, and the step that went wrong."""

@@ -8,18 +8,19 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from chatsnapshot.clock import idempotent_uuid, uuid_text
+from chatsnapshot.envelope import EventEnvelope
 
 __all__ = ["ImportReport", "Importer", "Piece", "Problem", "event_id", "name_text"]
 
 
 class Piece(NamedTuple):
-    """One event of a file: the byte at which what it says begins, and the arguments of ``record()``.
+    """One event of a file: the byte at which what it says begins, and the arguments of ``record()`` or an envelope.
 
     ``event`` has an ``event_id`` that follows from the file alone, so that importing again records nothing twice.
     """
 
     offset: int
-    event: Mapping[str, Any]
+    event: Mapping[str, Any] | EventEnvelope
 
 
 class Problem(NamedTuple):

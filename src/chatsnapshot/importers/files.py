@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from chatsnapshot.envelope import EventEnvelope
 from chatsnapshot.errors import InvalidEvent, LimitExceeded
 from chatsnapshot.importers.base import Importer, ImportReport, Piece, Problem
 from chatsnapshot.importers.kinds import KINDS, importer_of, known_by_sight, likeliest
@@ -130,9 +131,11 @@ class _Import:
             if isinstance(piece, Problem):
                 self.problems.append(piece)
                 continue
-            self.correlations[piece.event["correlation_id"]] = None
+            event = piece.event
+            named = event.correlation_id if isinstance(event, EventEnvelope) else event["correlation_id"]
+            self.correlations[named] = None
             self._offsets.append(piece.offset)
-            yield piece.event
+            yield event
 
     def _bad(self, bad: BadLine) -> None:
         self.problems.append(Problem(self._offsets[bad.number], bad.reason))

@@ -7,11 +7,12 @@ import difflib
 from chatsnapshot.errors import NotFound
 from chatsnapshot.importers.ag2_logs import AG2Logs
 from chatsnapshot.importers.base import Importer
+from chatsnapshot.importers.cloudevents import CloudEventFiles
 from chatsnapshot.importers.jsontext import read_object
 
 __all__ = ["KINDS", "importer_of", "known_by_sight", "likeliest"]
 
-_IMPORTERS: tuple[Importer, ...] = (AG2Logs(),)
+_IMPORTERS: tuple[Importer, ...] = (AG2Logs(), CloudEventFiles())
 
 KINDS = tuple(importer.kind for importer in _IMPORTERS)
 """The kinds that can be imported."""

@@ -23,7 +23,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.A
 class Causes:
     """Remembers the events that passed by, bounded, and looks into the ledger for others."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger | None) -> None:
         self._ledger = ledger
         self._seen: OrderedDict[tuple[str, str], dict[str, bytes]] = OrderedDict()
 
@@ -49,19 +49,19 @@ class Causes:
         candidates = [own]
         if _UUID.fullmatch(cause):
             candidates.append(uuid_bytes(cause))
-        known = self._ledger._store.get(candidates)
+        known = {} if self._ledger is None else self._ledger._store.get(candidates)
         for candidate in candidates:
             if candidate in known:
                 return candidate
-        if not seen:
-            seen = self._recorded(correlation, cause)
+        if not seen and self._ledger is not None:
+            seen = self._recorded(self._ledger, correlation, cause)
         return next(iter(seen.values())) if len(seen) == 1 else own
 
-    def _recorded(self, correlation: str, cause: str) -> dict[str, bytes]:
+    def _recorded(self, ledger: Ledger, correlation: str, cause: str) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         mark = cause.encode()
         try:
-            entries = self._ledger.read(correlation_id=correlation, reverse=True, limit=_LOOKED_AT)
+            entries = ledger.read(correlation_id=correlation, reverse=True, limit=_LOOKED_AT)
             for entry in entries:
                 if entry.payload_json is None or mark not in entry.payload_json:
                     continue

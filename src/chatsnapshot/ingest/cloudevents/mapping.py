@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -16,6 +17,7 @@ from chatsnapshot.errors import InvalidEvent
 from chatsnapshot.fields import attributes_text, checked_text, correlation_text, source_text
 from chatsnapshot.ingest.cloudevents.causes import Causes
 from chatsnapshot.ingest.cloudevents.event import CloudEvent, media_type_of
+from chatsnapshot.limits import DEFAULTS
 
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
@@ -48,15 +50,15 @@ class Mapper:
     """Maps the events of one input into one ledger.
 
     ``correlation_id`` stands in where an event has neither ``correlationid`` nor ``subject``. ``type_prefix`` is cut from
-    types that begin with it (``com.example.``).
+    types that begin with it (``com.example.``). Without a ledger, causes are found among events that came before only.
     """
 
-    def __init__(self, ledger: Ledger, *, correlation_id: object = None, type_prefix: str = "") -> None:
-        self._ledger = ledger
-        self._limits = ledger.limits
-        self._correlation = (
-            None if correlation_id is None else correlation_text(correlation_id, ledger.limits)
-        )
+    def __init__(
+        self, ledger: Ledger | None, *, correlation_id: object = None, type_prefix: str = ""
+    ) -> None:
+        self._limits = DEFAULTS if ledger is None else ledger.limits
+        self._clock = time.time_ns if ledger is None else ledger._intake.clock
+        self._correlation = None if correlation_id is None else correlation_text(correlation_id, self._limits)
         self._prefix = type_prefix
         self._causes = Causes(ledger)
 
@@ -82,9 +84,7 @@ class Mapper:
         return EventEnvelope(
             event_id=uuid_text(key),
             event_type=check_event_type(event_type),
-            timestamp=timestamp_text(given["time"])
-            if "time" in given
-            else time_text(self._ledger._intake.clock()),
+            timestamp=timestamp_text(given["time"]) if "time" in given else time_text(self._clock()),
             source=self._source(given, event_type, ours),
             correlation_id=correlation,
             causation_id=None if cause is None else self._cause(correlation, event.source, cause, own),
@@ -153,11 +153,11 @@ class Mapper:
             native["causationid"] = event.attributes["causationid"]
         if media_type_of(native.get("datacontenttype", "")) == "application/json":
             del native["datacontenttype"]  # as where none is said
-        time = event.attributes.get("time")
-        if time is None:
+        at = event.attributes.get("time")
+        if at is None:
             native["time"] = "unknown"
-        elif _FINE_TIME.search(time):
-            native["time"] = time
+        elif _FINE_TIME.search(at):
+            native["time"] = at
         if event.json is not None:
             value = msgspec.json.decode(event.json)
             if isinstance(value, dict) and "native" not in value:
