@@ -16,7 +16,7 @@ from chatsnapshot.stores.http.errors import Unclear, error_of, problem_of
 
 __all__ = ["Asking"]
 
-_HEADERS = {"Content-Type": wire.MEDIA_TYPE, "Accept": wire.MEDIA_TYPE, wire.VERSION_HEADER: wire.VERSION}
+_HEADERS = {"Accept": wire.MEDIA_TYPE, wire.VERSION_HEADER: wire.VERSION}
 _WRITE_FACTOR = 2
 """A write may take so many times the seconds of a read: the server syncs its disk for it."""
 
@@ -101,12 +101,13 @@ class Asking:
         body: bytes,
         seconds: float,
         started: Callable[[socket.socket], None] | None = None,
+        media_type: str = wire.MEDIA_TYPE,
     ) -> Answer:
         """One request below the ledger's path; raises :class:`StoreUnavailable` when no connection can be made."""
         if self._closed:
             raise LedgerClosed(f"the ledger {self.url} was closed; open it again to use it")
         try:
-            return self.connections.call(method, path, body, _HEADERS, seconds, started)
+            return self.connections.call(method, path, body, {**_HEADERS, "Content-Type": media_type}, seconds, started)
         except Unreached as error:
             raise StoreUnavailable(
                 f"{self.url} cannot be reached ({error}); nothing was stored, check host and port in the URL, and that "

@@ -88,6 +88,7 @@ class HttpStore:
                 "",
                 msgspec.json.encode({"identity": identity} if identity else {}),
                 self._asking.address.seconds,
+                media_type="application/json",
             )
         except Lost as error:
             raise StoreUnavailable(
