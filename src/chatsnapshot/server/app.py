@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,7 +17,7 @@ from starlette.types import ASGIApp
 
 from chatsnapshot.server.audit import Audit
 from chatsnapshot.server.endpoints import Call, Endpoint
-from chatsnapshot.server.guard import Guard
+from chatsnapshot.server.guard import Guard, Headers
 from chatsnapshot.server.metering import ROUTE, Meter
 from chatsnapshot.server.openapi import describe
 from chatsnapshot.server.problems import Problem, problem_of, problem_response
@@ -53,7 +52,9 @@ def application(service: Service, endpoints: Iterable[Endpoint] = ENDPOINTS) -> 
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     routes = [Route(path, _open(service, path, handle), methods=["GET"]) for path, handle in HEALTH.items()]
     routes.append(Route("/metrics", _metrics(service), methods=["GET"]))
-    description = msgspec.json.encode(describe(everything, keyed=service.gate.keyed))
+    known = not service.gate.keyed and service.settings.any_ledger is None
+    names = sorted(service.settings.ledgers) if known else None
+    description = msgspec.json.encode(describe(everything, keyed=service.gate.keyed, ledgers=names))
     routes.append(Route("/v1/openapi.json", _fixed(description), methods=["GET"]))
     for path, methods in by_path.items():
         for prefix in ("/v1", "/v1/ledgers/{ledger}"):
@@ -63,12 +64,12 @@ def application(service: Service, endpoints: Iterable[Endpoint] = ENDPOINTS) -> 
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
-        middleware=[Middleware(Meter, service.counts, service.settings.requests_max)],
         exception_handlers={HTTPException: _http_error},
     )
     app.router.redirect_slashes = False
     app.state.service = service
-    return Guard(app, service.settings.hosts)
+    guarded = Guard(app, service.settings.hosts)
+    return Headers(Meter(guarded, service.counts, service.settings.requests_max))
 
 
 def _fixed(content: bytes) -> Any:

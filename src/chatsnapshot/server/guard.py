@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chatsnapshot.server.problems import Problem, problem_response
 
-__all__ = ["Guard", "host_of"]
+__all__ = ["Guard", "Headers", "host_of"]
 
 _PORT = re.compile(r":[0-9]{1,5}", re.ASCII)
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -34,6 +34,29 @@ _KEY = re.compile(rb"csk(?:_|%5[fF])[a-z0-9]{8}(?:_|%5[fF])[A-Za-z0-9_%-]{20}")
 _PORTS = {"http": 80, "https": 443}
 
 
+class Headers:
+    """ASGI middleware around everything else: what every answer says to browsers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def secured(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *((name, value) for name, value in _HEADERS if name not in given),
+                ]
+            await send(message)
+
+        await self._app(scope, receive, secured)
+
+
 class Guard:
     """ASGI middleware. ``hosts`` are further names, without a port, that a Host header may hold."""
 
@@ -48,18 +71,7 @@ class Guard:
         if scope["type"] != "http":
             raise RuntimeError("this service speaks HTTP only")
         problem = self._wrong(scope)
-        app = self._app if problem is None else problem_response(problem)
-
-        async def secured(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                given = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *((name, value) for name, value in _HEADERS if name not in given),
-                ]
-            await send(message)
-
-        await app(scope, receive, secured)
+        await (self._app if problem is None else problem_response(problem))(scope, receive, send)
 
     def _wrong(self, scope: Scope) -> Problem | None:
         """Why the request is refused, if it is."""

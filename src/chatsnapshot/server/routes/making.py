@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from chatsnapshot.server.bodies import whole
+from chatsnapshot.server.bodies import media_type, whole
 from chatsnapshot.server.endpoints import Call, Endpoint
 from chatsnapshot.server.problems import Problem
+from chatsnapshot.stores.http.wire import MEDIA_TYPE
 
 __all__ = ["ENDPOINTS"]
 
@@ -22,6 +23,8 @@ _BODY_BYTES_MAX = 4_096
 async def _make(call: Call) -> Response:
     body = await whole(call.request, call.service.settings, call.service.held, _BODY_BYTES_MAX)
     call.service.held.give(len(body))
+    if body and media_type(call.request) not in ("application/json", MEDIA_TYPE):  # no form of a page
+        raise Problem(415, "content-type", "send the body as application/json", accepted=["application/json"])
     identity = _identity(body)
     made = await call.service.make(call.name, identity)
     return Response(
