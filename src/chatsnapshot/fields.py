@@ -89,10 +89,10 @@ def source_text(source: object, limits: Limits = DEFAULTS) -> str:
         raise InvalidEvent(
             f"source.origin is one of {', '.join(ORIGINS)}, not {origin!r:.80}", path="source.origin"
         )
-    made = {
-        "origin": origin,
-        "runtime": checked_text(parts.get("runtime") or "none", "source.runtime", limits.id_chars_max),
-    }
+    runtime = parts.get("runtime")
+    if runtime is None or runtime == "":
+        runtime = "none"
+    made = {"origin": origin, "runtime": checked_text(runtime, "source.runtime", limits.id_chars_max)}
     if parts.get("name") is not None:
         made["name"] = checked_text(parts["name"], "source.name", limits.id_chars_max)
     return canonical_json(made).decode()

@@ -59,3 +59,5 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     parameters: tuple[Parameter, ...] = ()
     request: Mapping[str, Any] = {}
     responses: Mapping[str, Any] = {}
+    links: tuple[tuple[str, str, str, str], ...] = ()
+    """What an answer leads to: a name, the path of a GET endpoint, its parameter, and where in the answer that is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from chatsnapshot import __version__
@@ -29,11 +29,24 @@ _REFUSED = {
 }
 
 
-def describe(endpoints: Iterable[Endpoint], *, keyed: bool) -> dict[str, Any]:
-    """The description: each endpoint under ``/v1`` and under ``/v1/ledgers/{ledger}``."""
+def describe(
+    endpoints: Iterable[Endpoint], *, keyed: bool, ledgers: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The description: each endpoint under ``/v1`` and under ``/v1/ledgers/{ledger}``.
+
+    ``ledgers`` are all that there are, where everybody may know them.
+    """
+    names = {"enum": list(ledgers)} if ledgers else _NAME
+    ledger = Parameter(
+        name="ledger",
+        where="path",
+        required=True,
+        description="the name of a ledger of this service",
+        schema={"type": "string", **names},
+    )
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        for prefix, more in (("/v1", ()), ("/v1/ledgers/{ledger}", (_LEDGER,))):
+        for prefix, more in (("/v1", ()), ("/v1/ledgers/{ledger}", (ledger,))):
             if not endpoint.path and not more:
                 continue  # it is about the name of a ledger
             methods = paths.setdefault(prefix + endpoint.path, {})
@@ -64,19 +77,36 @@ def describe(endpoints: Iterable[Endpoint], *, keyed: bool) -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint, prefix: str, more: tuple[Parameter, ...], keyed: bool) -> dict[str, Any]:
-    name = f"{endpoint.method.lower()}{endpoint.path}{'_of' if more else ''}"
     operation: dict[str, Any] = {
-        "operationId": name.replace("/", "_").replace("{", "").replace("}", ""),
+        "operationId": _operation_id(endpoint.method, endpoint.path, bool(more)),
         "summary": endpoint.summary,
         "parameters": [_parameter(one) for one in (*more, *endpoint.parameters)],
         "responses": {**endpoint.responses, "default": _REFUSED},
     }
+    if endpoint.links:
+        whole = {"ledger": "$request.path.ledger"} if more else {}
+        found = operation["responses"] = {**operation["responses"]}
+        found["200"] = {
+            **found["200"],
+            "links": {
+                one: {
+                    "operationId": _operation_id("GET", path, bool(more)),
+                    "parameters": {**whole, parameter: expression},
+                }
+                for one, path, parameter, expression in endpoint.links
+            },
+        }
     if endpoint.request:
         operation["requestBody"] = endpoint.request
     if keyed:
         operation["security"] = [{"key": []}]
         operation["description"] = f"Needs a key with the scope {endpoint.scope}."
     return operation
+
+
+def _operation_id(method: str, path: str, named: bool) -> str:
+    name = f"{method.lower()}{path}{'_of' if named else ''}"
+    return name.replace("/", "_").replace("{", "").replace("}", "")
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -89,10 +119,4 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-_LEDGER = Parameter(
-    name="ledger",
-    where="path",
-    required=True,
-    description="the name of a ledger of this service",
-    schema={"type": "string", "pattern": "^[a-z0-9-]{1,63}$"},
-)
+_NAME = {"pattern": "^[a-z0-9-]{1,63}$"}

@@ -43,7 +43,7 @@ EVENT: dict[str, Any] = {
                 "additionalProperties": False,
                 "properties": {
                     "origin": {"enum": ["agent", "system", "ui", "integration"]},
-                    "runtime": _ID,
+                    "runtime": {"anyOf": [*_ID["anyOf"], {"enum": ["", None]}]},
                     "name": _maybe(_ID),
                 },
             }

@@ -144,6 +144,18 @@ def _drafts(
     return drafts
 
 
+def _whole(fields: dict[str, Any]) -> dict[str, Any]:
+    """Numbers such as 1.0 as the whole numbers that they are (RFC 8259, section 6); data is left as it came."""
+    return {
+        name: int(value)
+        if isinstance(value, float) and value.is_integer() and name != "payload"
+        else _whole(value)
+        if name == "source" and isinstance(value, dict)
+        else value
+        for name, value in fields.items()
+    }
+
+
 def _draft(call: Call, data: bytes, number: int, defaults: _Defaults) -> Draft:
     """One event as a draft: an envelope as it is written, or the arguments of ``record``."""
     settings, intake = call.service.settings, call.ledger._intake
@@ -164,6 +176,7 @@ def _draft(call: Call, data: bytes, number: int, defaults: _Defaults) -> Draft:
         )
     if fields.get("event_type") is None:
         raise InvalidEvent("event_type is missing", path="event_type")
+    fields = _whole(fields)
     name = defaults["name"]
     if name is not None and fields.get("event_id") is None and fields.get("idempotency_key") is None:
         fields["idempotency_key"] = key_of_line(digest_of_name(name), number, data.strip())
@@ -190,6 +203,8 @@ async def commit(call: Call, drafts: list[Draft], expected: int) -> list[Row]:
         waiting.add_done_callback(_look_at)
         raise _uncertain(f"the store took longer than {settings.commit_seconds_max:g} s", drafts)
     outcome = waiting.result()
+    if isinstance(outcome, InvalidEvent) and outcome.path == "expected_sequence":
+        raise Problem(409, "several-correlations", str(outcome), path=outcome.path)
     if isinstance(outcome, CommitUncertain):
         raise _uncertain(str(outcome), drafts)
     if isinstance(outcome, LedgerError):
@@ -315,7 +330,7 @@ ENDPOINTS = (
         path="/events",
         scope="ingest",
         handle=_post,
-        summary="Record one event, an array of events (whole or not at all), or lines without end",
+        summary="Record one event, an array of at most 1,000 (whole or not at all), or lines without end",
         parameters=(
             Parameter(
                 name="expected_sequence",
@@ -377,5 +392,6 @@ ENDPOINTS = (
             },
             "207": {"description": "results as they come", "content": {"application/x-ndjson": {}}},
         },
+        links=(("its entry", "/events/{event_id}", "event_id", "$response.body#/event_id"),),
     ),
 )
