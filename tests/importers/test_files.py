@@ -116,7 +116,7 @@ def test_a_compressed_log_is_read_and_a_cut_off_one_as_far_as_it_goes(
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("otlp/trace.json", "an OpenTelemetry trace"),
+        ("otlp/metrics.json", "OpenTelemetry metrics"),
         ("swe-agent/function_calling_simple.traj", "a SWE-agent trajectory"),
         ("claude-code/claude_session.jsonl", "a Claude Code session"),
         ("codex/codex_session.jsonl", "a Codex session"),

@@ -9,10 +9,11 @@ from chatsnapshot.importers.ag2_logs import AG2Logs
 from chatsnapshot.importers.base import Importer
 from chatsnapshot.importers.cloudevents import CloudEventFiles
 from chatsnapshot.importers.jsontext import read_object
+from chatsnapshot.importers.otlp import OtlpFiles
 
 __all__ = ["KINDS", "importer_of", "known_by_sight", "likeliest"]
 
-_IMPORTERS: tuple[Importer, ...] = (AG2Logs(), CloudEventFiles())
+_IMPORTERS: tuple[Importer, ...] = (AG2Logs(), CloudEventFiles(), OtlpFiles())
 
 KINDS = tuple(importer.kind for importer in _IMPORTERS)
 """The kinds that can be imported."""
@@ -24,8 +25,6 @@ _SIGHTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a JSONL ledger: open it with --ledger", ("chatsnapshot", "format", "check")),
     ("events, one a line, for 'chatsnapshot ingest'", ("event_type", "correlation_id")),
     ("events, one a line, for 'chatsnapshot ingest'", ("event_type", "payload")),
-    ("an OpenTelemetry trace (OTLP JSON)", ("resourceSpans",)),
-    ("OpenTelemetry logs (OTLP JSON)", ("resourceLogs",)),
     ("OpenTelemetry metrics (OTLP JSON)", ("resourceMetrics",)),
     ("an Inspect evaluation log", ("version", "status", "eval")),
     ("a Claude Code session", ("sessionId", "type")),

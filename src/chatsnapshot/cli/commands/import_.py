@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 def command(kind: str, files: tuple[str, ...], no_redact: bool, as_json: bool) -> int:
     """Record what the files of another program say, each event once.
 
-    KIND is ag2-logs, cloudevents, or auto to tell it from each file. The same file again stores only what is new. Of a
-    file that is cut off, what is whole is stored, the rest is reported, and the exit code is 10.
+    KIND is ag2-logs, cloudevents, otlp, or auto to tell it from each file. The same file again stores only what
+    is new. Of a file that is cut off, what is whole is stored, the rest is reported, and the exit code is 10.
     """
     from chatsnapshot.importers import guess, import_file
 

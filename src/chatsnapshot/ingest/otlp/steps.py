@@ -24,7 +24,7 @@ def agent(reading: Reading) -> list[Event]:
     run_id = reading.take("gen_ai.agent.call.id") or f"{span.trace}/{span.id}"
     if span.parent is not None and "gen_ai.conversation.id" not in reading.facts:
         reading.correlation = f"{span.trace}/{span.id}"
-    begun: Facts = {"name": reading.agent or span.name, "run_id": str(run_id)}
+    begun: Facts = {"name": reading.agent or span.name.removeprefix("invoke_agent "), "run_id": str(run_id)}
     if reading.agent is not None:
         begun["agent"] = reading.agent
     user = reading.take("user.id", "enduser.id")
@@ -62,7 +62,9 @@ def task(reading: Reading) -> list[Event]:
 def tool(reading: Reading) -> list[Event]:
     """A tool call; its cause is the message that asked for it where that is known, else the span around it."""
     span, take = reading.span, reading.take
-    name = take("gen_ai.tool.name", "tool.name", "traceloop.entity.name") or span.name
+    name = take("gen_ai.tool.name", "tool.name", "traceloop.entity.name") or span.name.removeprefix(
+        "execute_tool "
+    )
     call_id = take("gen_ai.tool.call.id", "tool_call.id", "tool.id")
     arguments = take("gen_ai.tool.call.arguments", "tool_arguments", "input.value", "traceloop.entity.input")
     result = take("gen_ai.tool.call.result", "tool_response", "output.value", "traceloop.entity.output")
