@@ -15,6 +15,7 @@ import nats as driver
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import chatsnapshot
+from benchmarks.cputime import CpuTimes
 from benchmarks.measure import interleave, row
 from benchmarks.workload import PAYLOAD, batch
 from chatsnapshot.testing.servers.nats import NatsServer
@@ -140,9 +141,11 @@ def run(folder: str, rounds: int) -> None:
                         ledger.record_many(batch(size))
                 return total
 
-            found = interleave({"limit": limit, "us": ours, "pages": pages}, rounds)
+            cpu = CpuTimes(lambda: server.pid)
+            found = interleave(cpu.around({"limit": limit, "us": ours, "pages": pages}), rounds)
             print(row(f"  batch {size} (keys with each commit)", found["us"], found["limit"], "limit", 0.8))
             print(row(f"  batch {size} (keys in pages, as here)", found["us"], found["pages"], "limit", 0.8))
+            print(cpu.row())
             ledger.close()
             straight.close()
             paged.close()

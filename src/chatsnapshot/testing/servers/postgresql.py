@@ -83,6 +83,11 @@ class PostgresqlServer:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def pid(self) -> int:
+        """Process id; 0 when it is not running."""
+        return 0 if self._process is None else self._process.pid
+
+    @property
     def log(self) -> str:
         """What the server has written to its log."""
         return Path(self.folder, "log").read_text(errors="replace")
