@@ -15,6 +15,7 @@ from eventsourcing.persistence import StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
 import chatsnapshot
+from benchmarks.cputime import CpuTimes
 from benchmarks.measure import Contestant, interleave, row
 from benchmarks.workload import PAYLOAD, batch
 from chatsnapshot.clock import uuid7, uuid_text
@@ -27,7 +28,7 @@ THREADS = 64
 EACH = 20
 SOURCE = '{"origin":"agent","runtime":"none"}'
 TYPE = "execution.message"
-CALL = f"SELECT * FROM chatsnapshot.append({', '.join(['%s'] * 20)})"
+CALL = f"SELECT chatsnapshot.append({', '.join(['%b'] * 19)})"
 
 
 class Loop:
@@ -58,13 +59,12 @@ class Loop:
             commitments.append(commitment)
             headers.append(b"\x00" + head)
             trailers.append(tail)
-        nothing = [None] * count
         self.db.cursor(binary=True).execute(
-            CALL.replace("%s", "%b"),
+            CALL,
             (
-                self.number, now, False, nothing[:0], ["run-1"], [1] * count, list(range(1, count + 1)),
-                [uuid.UUID(bytes=one) for one in ids], [TYPE] * count, [now] * count, [SOURCE] * count, nothing, nothing,
-                nothing, bodies, [len(body) for body in bodies], salts, commitments, headers, trailers,
+                self.number, now, False, None, ["run-1"], None, None, [uuid.UUID(bytes=one) for one in ids],
+                [TYPE], [now], [SOURCE], None, None, None, bodies, b"".join(salts), b"".join(commitments),
+                headers, trailers[:1],
             ),
             prepare=True,
         ).fetchone()  # fmt: skip
@@ -141,9 +141,11 @@ def _append(server: PostgresqlServer, base: str, rounds: int) -> None:
             "us": ours,
             "peer": _repeated(peer.append, size, total),
         }
-        found = interleave(contestants, rounds)
+        cpu = CpuTimes(lambda: server.pid)
+        found = interleave(cpu.around(contestants), rounds)
         print(row(f"  batch {size}", found["us"], found["limit"], "limit", 0.8))
         print(row(f"  batch {size}", found["us"], found["peer"], "peer ", 2.0))
+        print(cpu.row())
         ledger.close()
         loop.db.close()
         peer.close()
@@ -203,8 +205,10 @@ def _read(server: PostgresqlServer, base: str, rounds: int) -> None:
                 count += 1
             return count
 
-        found = interleave({"us": ours, "peer": peer.read_all}, rounds)
+        cpu = CpuTimes(lambda: server.pid)
+        found = interleave(cpu.around({"us": ours, "peer": peer.read_all}), rounds)
         print(row("  entries", found["us"], found["peer"], "peer ", 3.0))
+        print(cpu.row())
         begin = time.perf_counter()
         for number in range(100):
             assert len(list(ledger.read(correlation_id=f"run-{number % 30}-{number % 20}"))) == 50

@@ -9,11 +9,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from chatsnapshot.stores.postgresql.driver import psycopg
 
 __all__ = ["BytesArray", "IntArray", "LongArray", "TextArray", "UuidArray", "register"]
+
+A = TypeVar("A", bound="_Array")
 
 _HEADER = struct.Struct(">iiIii")
 _EMPTY = struct.Struct(">iiI")
@@ -25,6 +27,7 @@ class _Array:
     """Bytes that are an array already."""
 
     __slots__ = ("data",)
+    data: bytes | None
     element: int
     array: int
 
@@ -33,6 +36,21 @@ class _Array:
             self.data = _HEADER.pack(1, nulls, self.element, count, 1) + elements
         else:
             self.data = _EMPTY.pack(0, 0, self.element)
+
+    @classmethod
+    def nothing(cls: type[A]) -> A:
+        """NULL in the place of an array."""
+        made = cls.__new__(cls)
+        made.data = None
+        return made
+
+    @classmethod
+    def shortest(cls: type[A], values: Sequence[Any]) -> A:
+        """One value where all are the same, and NULL where that one is NULL."""
+        first = values[0]
+        if values.count(first) < len(values):
+            return cls(values)  # type: ignore[call-arg, arg-type]
+        return cls.nothing() if first is None else cls([first])  # type: ignore[call-arg, arg-type, list-item]
 
 
 class BytesArray(_Array):
@@ -112,8 +130,8 @@ class _Dumper(psycopg.adapt.Dumper):
     format = psycopg.pq.Format.BINARY
     of: type[_Array]
 
-    def dump(self, obj: Any) -> bytes:
-        data: bytes = obj.data
+    def dump(self, obj: Any) -> bytes | None:
+        data: bytes | None = obj.data
         return data
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 from chatsnapshot.errors import Corrupt
@@ -20,7 +22,8 @@ from chatsnapshot.stores.postgresql.connections import Connection
 
 __all__ = ["Answer", "HeadOnly", "Writer"]
 
-_APPEND = f"SELECT * FROM chatsnapshot.append({', '.join(['%s'] * 20)})"
+_APPEND = f"SELECT chatsnapshot.append({', '.join(['%s'] * 15 + ['%b'] * 2 + ['%s'] * 2)})"
+_STORED = struct.Struct(">q27s")  # in front of the answer: the head before, and recorded_at
 _IMPORT = f"SELECT chatsnapshot.import({', '.join(['%s'] * 17)})"
 
 
@@ -59,19 +62,22 @@ class Writer:
         self, db: Connection, drafts: Sequence[Draft], clock: str, noted: bool, unknown: bool = False
     ) -> Answer:
         """Append in one call. With ``unknown`` the caller has made sure, under the lock, that no id is known."""
-        columns = [draft.columns for draft in drafts]
-        numbers: dict[str, int] = {}
-        counts: list[int] = []
+        count = len(drafts)
+        ids, types, times, sources, correlations, causes, payloads, versions, attributes = zip(
+            *[draft.columns for draft in drafts], strict=True
+        )
         which: list[int] = []
         nth: list[int] = []
-        for column in columns:
-            number = numbers.get(column[4])
-            if number is None:
-                number = numbers[column[4]] = len(numbers) + 1
-                counts.append(0)
-            counts[number - 1] += 1
-            which.append(number)
-            nth.append(counts[number - 1])
+        numbers = {correlations[0]: 1}
+        if correlations.count(correlations[0]) < count:
+            counts = [0]
+            for correlation in correlations:
+                number = numbers.setdefault(correlation, len(numbers) + 1)
+                if number > len(counts):
+                    counts.append(0)
+                counts[number - 1] += 1
+                which.append(number)
+                nth.append(counts[number - 1])
         check = [] if unknown else [draft.columns[0] for draft in drafts if not draft.fresh]
         found = (
             db.cursor(binary=True)
@@ -83,43 +89,45 @@ class Writer:
                     noted,
                     UuidArray(check),
                     TextArray(list(numbers)),
-                    IntArray(which),
-                    IntArray(nth),
-                    UuidArray([column[0] for column in columns]),
-                    TextArray([column[1] for column in columns]),
-                    TextArray([column[2] for column in columns]),
-                    TextArray([column[3] for column in columns]),
-                    UuidArray([column[5] for column in columns]),
-                    LongArray([column[7] for column in columns]),
-                    TextArray([column[8] for column in columns]),
-                    BytesArray([column[6] for column in columns]),
-                    IntArray([draft.payload_bytes for draft in drafts]),
-                    BytesArray([draft.salt for draft in drafts]),
-                    BytesArray([draft.commitment for draft in drafts]),
+                    IntArray(which) if which else IntArray.nothing(),
+                    IntArray(nth) if nth else IntArray.nothing(),
+                    UuidArray(ids),
+                    TextArray.shortest(types),
+                    TextArray.shortest(times),
+                    TextArray.shortest(sources),
+                    UuidArray.shortest(causes),
+                    LongArray.shortest(versions),
+                    TextArray.shortest(attributes),
+                    BytesArray(payloads),
+                    b"".join([draft.salt for draft in drafts]),
+                    b"".join([draft.commitment for draft in drafts]),
                     BytesArray([b"\x00" + draft.head for draft in drafts]),
-                    BytesArray([draft.tail for draft in drafts]),
+                    BytesArray.shortest([draft.tail for draft in drafts]),
                 ),
                 prepare=True,
             )
             .fetchone()
         )
         assert found is not None, "a function gives one row"
-        outcome, size, recorded_at, lasts, leaves = found
-        if outcome != "stored":
-            return Answer(outcome, "", [])
+        answer: bytes = found[0]
+        if len(answer) < _STORED.size:
+            return Answer(answer.decode(), "", [])
+        size, stamp = _STORED.unpack_from(answer)
+        recorded_at = stamp.decode()
+        lasts = struct.unpack_from(f">{len(numbers)}q", answer, _STORED.size)
+        end = _STORED.size + 8 * len(numbers)
         position = size
         rows: list[Row] = []
-        end = 0
-        for draft, number, place in zip(drafts, which, nth, strict=True):
+        for draft, number, place in zip(drafts, which or repeat(1), nth or range(1, count + 1), strict=False):
             position += 1
             start, end = end, end + HASH_BYTES
             rows.append(
                 (
                     position, lasts[number - 1] + place, recorded_at, *draft.columns,
-                    leaves[start:end], draft.salt, draft.commitment, draft.payload_bytes,
+                    answer[start:end], draft.salt, draft.commitment, draft.payload_bytes,
                 )
             )  # fmt: skip
-        return Answer(outcome, recorded_at, rows)
+        return Answer("stored", recorded_at, rows)
 
     def lock(self, db: Connection) -> None:
         """Keep other writers of this ledger out until the transaction ends."""
