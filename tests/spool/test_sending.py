@@ -6,12 +6,13 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import chatsnapshot
-from chatsnapshot.errors import EventConflict
+from chatsnapshot.errors import EventConflict, StoreFull
 from chatsnapshot.stores.spool.forwarder import Backoff, Forwarder
 from chatsnapshot.testing.faults.proxy import Proxy
 from chatsnapshot.testing.servers.http import HttpServer
@@ -283,3 +284,47 @@ def test_an_exit_while_the_service_stalls_ends_in_time(
     with chatsnapshot.open(place) as ledger:
         assert ledger.flush(30).ok
         assert kit.numbers(ledger) == list(range(6))
+
+
+def test_a_refusal_in_a_full_spool_is_set_aside_too(place: str, server: HttpServer, kit: Any) -> None:
+    with chatsnapshot.open(f"{place}&spool_bytes_max=6000") as ledger, kit.direct(place) as other:
+        other.record(**kit.message(7), idempotency_key="a")
+        server.stop()
+        ledger.record(**kit.message(8), idempotency_key="a")
+        stored = 0
+        with pytest.raises(StoreFull):
+            for number in range(100):
+                ledger.record(**kit.message(number))
+                stored += 1
+        server.start()
+        assert len(ledger.flush(30).failures) == 1
+        ledger.flush(30)
+        assert kit.numbers(ledger) == [7, *range(stored)]
+        assert len(list(ledger.read(event_type="ledger.rejected"))) == 1
+
+
+def test_nothing_that_is_recorded_while_the_thread_goes_to_rest_waits_for_the_next_event(
+    place: str, kit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from chatsnapshot.stores.spool import forwarder
+
+    monkeypatch.setattr(forwarder, "_IDLE_SECONDS", 0.001)
+    with chatsnapshot.open(place) as ledger:
+        for number in range(150):
+            ledger.record(**kit.message(number))
+            deadline = time.monotonic() + 5
+            while not ledger._store._file.empty():  # type: ignore[attr-defined]
+                assert time.monotonic() < deadline, f"event {number} is not sent"
+                threading.Event().wait(0.001)
+        assert kit.numbers(ledger) == list(range(150))
+
+
+def test_space_is_given_back_after_an_outage(place: str, server: HttpServer, kit: Any) -> None:
+    with chatsnapshot.open(place) as ledger:
+        server.stop()
+        for _ in range(30):
+            ledger.record("execution.message", {"role": "user", "content": "x" * 500_000}, correlation_id="b")
+        path = Path(ledger._store.spool)  # type: ignore[attr-defined]
+        server.start()
+        assert ledger.flush(60).ok
+    assert path.stat().st_size < 1_000_000

@@ -232,7 +232,10 @@ def test_an_erasure_that_names_other_positions_than_its_record_is_refused(place:
 
 
 def test_the_service_does_not_take_the_time_of_a_client_unless_it_was_told_to(tmp_path: Path) -> None:
-    with HttpServer(client_clock=False) as server, chatsnapshot.open(server.url, clock=lambda: 10**18) as ledger:
+    with (
+        HttpServer(client_clock=False) as server,
+        chatsnapshot.open(server.url, clock=lambda: 10**18) as ledger,
+    ):
         assert not ledger.record(**EVENT).recorded_at.startswith("2001")
 
 

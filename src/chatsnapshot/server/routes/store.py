@@ -15,6 +15,7 @@ import msgspec
 from starlette.responses import Response
 
 from chatsnapshot.errors import InvalidEvent, LedgerError, LimitExceeded
+from chatsnapshot.recorder import Recorder
 from chatsnapshot.server.bodies import media_type, whole
 from chatsnapshot.server.endpoints import Call, Endpoint, Parameter, Scope
 from chatsnapshot.server.incoming import erasure_of, groups_of, promotes
@@ -119,11 +120,28 @@ async def _commit(
     if clock is not None and call.service.settings.client_clock:
         found = await asyncio.to_thread(_append_at, call, groups, clock)
     else:
-        # In order: each joins the queue before the next one.
-        waiting = [call.ledger._recorder.acommit(group) for group in groups]
-        found = [await one for one in waiting]
+        found = await _in_order(call.ledger._recorder, groups)
     answers = iter(found)
     return [one if isinstance(one, LedgerError) else next(answers) for one in prepared]
+
+
+async def _in_order(recorder: Recorder, groups: Sequence[Group]) -> Sequence[Outcome]:
+    """Each group joins the queue before the next one; what keeps one from being stored is its own outcome."""
+    waiting: list[asyncio.Future[Outcome]] = []
+    for group in groups:
+        one = recorder.acommit(group)
+        if not isinstance(one, asyncio.Future):  # there was no room: the next one waits too
+            one = asyncio.ensure_future(one)
+            await asyncio.wait([one])
+        waiting.append(one)
+    return [await _outcome(one) for one in waiting]
+
+
+async def _outcome(waiting: asyncio.Future[Outcome]) -> Outcome:
+    try:
+        return await waiting
+    except LedgerError as error:
+        return error
 
 
 def _append_at(call: Call, groups: Sequence[Group], clock: int) -> Sequence[Outcome]:

@@ -107,7 +107,9 @@ class Asking:
         if self._closed:
             raise LedgerClosed(f"the ledger {self.url} was closed; open it again to use it")
         try:
-            return self.connections.call(method, path, body, {**_HEADERS, "Content-Type": media_type}, seconds, started)
+            return self.connections.call(
+                method, path, body, {**_HEADERS, "Content-Type": media_type}, seconds, started
+            )
         except Unreached as error:
             raise StoreUnavailable(
                 f"{self.url} cannot be reached ({error}); nothing was stored, check host and port in the URL, and that "

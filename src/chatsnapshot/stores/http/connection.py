@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from chatsnapshot.errors import LedgerError
 from chatsnapshot.stores.http.address import Address
 
 __all__ = ["Answer", "Connections", "Lost", "Silent", "Unreached"]
@@ -162,7 +163,6 @@ class Connections:
         for connection in idle:
             connection.close()
 
-
     def __del__(self) -> None:
         for connection in getattr(self, "_idle", ()):
             connection.close()
@@ -184,7 +184,12 @@ def _is_usable(connection: http.client.HTTPConnection) -> bool:
 
 
 def _tls(address: Address) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=address.ca_file)
+    try:
+        return ssl.create_default_context(cafile=address.ca_file)
+    except OSError as error:  # also of ssl itself
+        raise LedgerError(
+            f"the certificates in ca_file={address.ca_file} cannot be read: {_told(error)}"
+        ) from None
 
 
 def _host(address: Address) -> str:

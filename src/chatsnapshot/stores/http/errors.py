@@ -64,7 +64,7 @@ def _known(kind: str, text: str, problem: Mapping[str, Any], url: str) -> Ledger
         return EventConflict(problem["event_id"], problem["fields"], problem["position"])
     if kind == "sequence-conflict":
         return SequenceConflict(problem["correlation_id"], problem["wanted"], problem["found"])
-    if kind == "invalid-event":
+    if kind in ("invalid-event", "wire"):
         return InvalidEvent(text, path=problem.get("path"), line=problem.get("line"))
     if kind == "limit-exceeded":
         return LimitExceeded(problem["limit"], problem["allowed"], problem["found"], problem["what_to_do"])

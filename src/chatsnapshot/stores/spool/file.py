@@ -20,6 +20,7 @@ __all__ = ["Counted", "Refused", "SpoolFile", "Waiting"]
 APPLICATION_ID = 0x43535350  # "CSSP"
 VERSION = 1
 _BUSY_TIMEOUT_MS = 30_000
+_FREE_PAGES_MAX = 2_048
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -126,13 +127,13 @@ class SpoolFile:
 
     # --- putting in ---
 
-    def add(self, groups: Sequence[tuple[Sequence[bytes], bytes]]) -> None:
+    def add(self, groups: Sequence[tuple[Sequence[bytes], bytes]], bounded: bool = True) -> None:
         """Add groups, each as ids and data, inside :meth:`writing`; raises :class:`StoreFull` at ``spool_bytes_max``."""
         db = self._opened()
         events = sum(len(ids) for ids, _ in groups)
         size = sum(len(data) for _, data in groups)
         ((held,),) = db.execute("SELECT bytes FROM count")
-        if held + size > self._bytes_max:
+        if bounded and held + size > self._bytes_max:
             raise StoreFull(
                 f"the spool of {self._url} holds {held:,} bytes and spool_bytes_max is {self._bytes_max:,}; nothing was "
                 "stored, look why nothing is sent with chatsnapshot spool list"
@@ -196,7 +197,7 @@ class SpoolFile:
                     (one.number, at, one.events, len(one.data), problem, one.data),
                 )
             if notes:
-                self.add(notes)
+                self.add(notes, bounded=False)
 
     def _remove(self, db: apsw.Connection, one: Waiting, size: int) -> None:
         """Take a group out, and so many bytes from the count; nothing is left to do when it was dropped meanwhile."""
@@ -256,6 +257,14 @@ class SpoolFile:
             found = self._opened().execute("SELECT 1 FROM waiting WHERE number <= ? LIMIT 1", (number,))
             return bool(list(found))
 
+    def shrink(self) -> None:
+        """Give space back that much was in, and nothing is any more."""
+        with self._mapped():
+            db = self._opened()
+            if int(_pragma(db, "freelist_count") or 0) > _FREE_PAGES_MAX:
+                db.execute("PRAGMA incremental_vacuum").fetchall()
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     # --- facts ---
 
     def facts(self) -> Mapping[str, str]:
@@ -292,8 +301,9 @@ def _connected(path: str, url: str) -> apsw.Connection:
     db = apsw.Connection(path)
     try:
         db.set_busy_timeout(_BUSY_TIMEOUT_MS)
+        _pragma(db, "auto_vacuum = INCREMENTAL")  # of a new file
         _pragma(db, "journal_mode = WAL")
-        for setting in ("synchronous = FULL", "trusted_schema = OFF", "cell_size_check = ON"):
+        for setting in ("synchronous = FULL", "trusted_schema = OFF", "secure_delete = FAST"):
             _pragma(db, setting)
         found = int(_pragma(db, "application_id") or 0)
         if found == 0:

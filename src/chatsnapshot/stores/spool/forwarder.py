@@ -39,6 +39,8 @@ _FINAL = (InvalidEvent, EventConflict, SequenceConflict, LimitExceeded)
 _EVENTS_MAX = 500
 _BYTES_MAX = 1024 * 1024
 _IDLE_SECONDS = 2.0
+_LAST_SECONDS = 0.3
+"""At the end of the interpreter: what was accepted may come into the spool a moment later."""
 _SEND_SECONDS = 5.0
 """An answer that takes longer is asked for again: what was stored is known then."""
 _OTHER_SECONDS = 0.25
@@ -82,6 +84,9 @@ class Forwarder:
         self._changed = threading.Condition(self._mutex)
         self._thread: threading.Thread | None = None
         self._kicked = False
+        """Somebody wants it tried now."""
+        self._news = False
+        """Something was added since it was looked whether anything waits."""
         self._deadline: float | None = None
         self.attempts = 0
         """Attempts that have ended."""
@@ -94,7 +99,8 @@ class Forwarder:
     def wake(self, now: bool = False) -> None:
         """Something waits; ``now``: try at once, also within a pause after a failure."""
         with self._mutex:
-            self._kicked = self._kicked or now or self.failing is None
+            self._kicked = self._kicked or now
+            self._news = True
             if self._thread is None and not self._shut:
                 thread = threading.Thread(target=self._run, name="chatsnapshot-spool", daemon=False)
                 exiting.own(thread)
@@ -134,7 +140,7 @@ class Forwarder:
     def _end(self, seconds: float) -> None:
         if self._deadline is None:
             self._deadline = time.monotonic() + seconds
-        self._kicked = True
+        self._kicked = self._news = True
         self._changed.notify_all()
 
     def close(self, seconds: float, abort: Callable[[], None]) -> None:
@@ -161,6 +167,7 @@ class Forwarder:
         try:
             while not self._over():
                 if self._file.empty():
+                    self._file.shrink()
                     if not self._rest():
                         return
                     continue
@@ -173,7 +180,8 @@ class Forwarder:
             _log.error("the spool %s cannot be read: %s", self._file.path, error)
         finally:
             with self._mutex:
-                self._thread = None
+                if self._thread is threading.current_thread():
+                    self._thread = None
                 self._changed.notify_all()
             lock.close()
 
@@ -181,17 +189,15 @@ class Forwarder:
         return self._deadline is not None and time.monotonic() >= self._deadline
 
     def _rest(self) -> bool:
-        """Nothing waits: stay for a while; false when it is time to end."""
+        """Nothing waited when it was looked: stay for a while; false when it is time to end."""
         with self._mutex:
-            if self._shut or (self._deadline is not None and not self._kicked):
-                self._thread = None
-                return False
-            self._kicked = False
-            kept = self._changed.wait(0.1 if self._deadline is not None else _IDLE_SECONDS)
-            if not kept and not self._kicked:
-                self._thread = None
-                return False
-            return True
+            if not self._news and not self._shut:
+                self._changed.wait(_IDLE_SECONDS if self._deadline is None else _LAST_SECONDS)
+            if self._news:
+                self._news = False
+                return True
+            self._thread = None  # under the mutex: whoever adds something from now on starts another thread
+            return False
 
     def _wait(self, seconds: float) -> None:
         with self._mutex:
@@ -224,7 +230,10 @@ class Forwarder:
                 self._send(groups)
             except LedgerError as error:
                 self._ended(error)
-                self._pause(backoff.next())
+                pause = backoff.next()
+                if self._deadline is not None and backoff.failures > 1:
+                    self._deadline = time.monotonic()  # at the end nobody waits for a service that is away
+                self._pause(pause)
             else:
                 backoff.reset()
                 self._ended(None)
@@ -244,7 +253,7 @@ class Forwarder:
         """Send groups, and settle those on which the service has decided; raises what keeps it from being decided."""
         try:
             answers = self._remote().append_raw([group.data for group in groups], _SEND_SECONDS)
-        except LimitExceeded as error:
+        except _FINAL as error:
             if len(groups) > 1:
                 for group in groups:
                     self._send([group])

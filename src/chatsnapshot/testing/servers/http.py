@@ -39,6 +39,7 @@ class HttpServer:
     def __init__(self, *arguments: str, client_clock: bool = True) -> None:
         self._arguments = [*arguments, *(["--client-clock"] if client_clock else [])]
         self.port = 0
+        self._scheme = "https" if "--tls-cert" in arguments else "http"
         self._folder = ""
         self._process: subprocess.Popen[str] | None = None
 
@@ -50,8 +51,8 @@ class HttpServer:
 
     @property
     def address(self) -> str:
-        """``http://127.0.0.1:PORT``."""
-        return f"http://127.0.0.1:{self.port}"
+        """``http://127.0.0.1:PORT``, or ``https://`` where it has a certificate."""
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     @property
     def url(self) -> str:
@@ -84,7 +85,7 @@ class HttpServer:
             )
         assert self._process.stdout is not None
         said = self._process.stdout.readline()
-        if not said.startswith("http://"):
+        if not said.startswith("http"):
             self.kill()
             with open(os.path.join(self._folder, "log"), encoding="utf-8", errors="replace") as log_file:
                 raise StoreUnavailable(f"the service did not start: {log_file.read()[-500:]}")
