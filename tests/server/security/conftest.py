@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -138,3 +139,55 @@ def open_service(module_serve: Callable[..., Any], tmp_path_factory: pytest.Temp
     found = module_serve("--ledger", path)
     found.path = path
     return found
+
+
+_PROGRAM = """
+import sys, msgspec
+from chatsnapshot.server.access import KeyGate
+from chatsnapshot.server.keys import Keys
+from chatsnapshot.server.service import Service
+from chatsnapshot.server.serving import listen, serve
+from chatsnapshot.server.settings import Settings
+path, keys, limits = sys.argv[1:]
+settings = Settings(ledgers={"main": path}, **msgspec.json.decode(limits))
+sock = listen("127.0.0.1", 0)
+print(f"http://127.0.0.1:{sock.getsockname()[1]}", flush=True)
+sys.exit(serve(Service(settings, KeyGate(Keys(keys)) if keys else None), sock))
+"""
+
+
+class Limited:
+    """A service in a process of its own, with limits that the command line does not set."""
+
+    def __init__(self, path: Path, keys: str, limits: dict[str, Any]) -> None:
+        self.path = path
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, str(path), keys, json.dumps(limits)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        self.client = httpx.Client(base_url=self.url, timeout=30)
+
+    def end(self) -> str:
+        """SIGTERM; what it wrote to standard error."""
+        self.client.close()
+        self.process.terminate()
+        return self.process.communicate(timeout=30)[1]
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Iterator[Callable[..., Limited]]:
+    """``limited(head_seconds_max=1)``: a service with these settings over ``runs.db``; with ``keys=path`` it asks for keys."""
+    running: list[Limited] = []
+
+    def start(*, keys: str = "", **limits: Any) -> Limited:
+        running.append(Limited(tmp_path / "runs.db", keys, limits))
+        return running[-1]
+
+    yield start
+    for one in running:
+        if one.process.poll() is None:
+            one.end()
