@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 import uuid
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from chatsnapshot.clock import uuid_bytes
@@ -71,6 +72,21 @@ def cause_key(cause: object) -> bytes | None:
 
 def source_text(source: object, limits: Limits = DEFAULTS) -> str:
     """A source (``Source`` or mapping) as canonical JSON."""
+    if type(source) is Source:
+        try:
+            return _known_source(source, limits.id_chars_max)
+        except TypeError:  # a field that cannot be hashed is no text: said below
+            pass
+    return _source_text(source, limits.id_chars_max)
+
+
+@lru_cache(4_096)
+def _known_source(source: Source, chars_max: int) -> str:
+    """Few sources differ in one ledger."""
+    return _source_text(source, chars_max)
+
+
+def _source_text(source: object, chars_max: int) -> str:
     if isinstance(source, Source):
         parts: Mapping[str, Any] = source.to_dict()
     elif isinstance(source, Mapping):
@@ -92,9 +108,9 @@ def source_text(source: object, limits: Limits = DEFAULTS) -> str:
     runtime = parts.get("runtime")
     if runtime is None or runtime == "":
         runtime = "none"
-    made = {"origin": origin, "runtime": checked_text(runtime, "source.runtime", limits.id_chars_max)}
+    made = {"origin": origin, "runtime": checked_text(runtime, "source.runtime", chars_max)}
     if parts.get("name") is not None:
-        made["name"] = checked_text(parts["name"], "source.name", limits.id_chars_max)
+        made["name"] = checked_text(parts["name"], "source.name", chars_max)
     return canonical_json(made).decode()
 
 
