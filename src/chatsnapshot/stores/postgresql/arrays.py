@@ -50,7 +50,7 @@ class _Array:
         first = values[0]
         if values.count(first) < len(values):
             return cls(values)  # type: ignore[call-arg, arg-type]
-        return cls.nothing() if first is None else cls([first])  # type: ignore[call-arg, arg-type, list-item]
+        return cls.nothing() if first is None else cls([first])  # type: ignore[call-arg, arg-type]
 
 
 class BytesArray(_Array):

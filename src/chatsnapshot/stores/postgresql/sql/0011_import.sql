@@ -35,6 +35,9 @@ BEGIN
   IF p_first <> v_size + 1 THEN
     RAISE EXCEPTION 'the next position is %, not %', v_size + 1, p_first USING ERRCODE = 'object_not_in_prerequisite_state';
   END IF;
+  IF EXISTS (SELECT FROM generate_series(1, v_count) AS i WHERE (p_salt[i] IS NULL) <> (p_payload[i] IS NULL)) THEN
+    RAISE EXCEPTION 'salt and payload are given both or not at all' USING ERRCODE = 'check_violation';
+  END IF;
   IF v_size + v_count > v_payload_end THEN
     v_payload_end := chatsnapshot.open_payloads(p_ledger, v_size + v_count);
   END IF;
