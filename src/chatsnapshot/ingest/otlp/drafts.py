@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from chatsnapshot.clock import time_text
 from chatsnapshot.errors import LimitExceeded
-from chatsnapshot.fields import correlation_text
 from chatsnapshot.ingest.otlp.event import Event, filled_of
-from chatsnapshot.jsonvalue import encode
+from chatsnapshot.jsonvalue import Blob, encode
 from chatsnapshot.redaction import Redactor, Redacts, redactor_of
 from chatsnapshot.stores.base import Draft
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_draft", "drafts_of", "redact_drafts"]
 
+_NO_BLOBS: tuple[Blob, ...] = ()
+_json = msgspec.json.Encoder().encode
 _LOOKED_AT = 32
 """So many events are looked at together for secrets; only where one may be, each is looked at by itself."""
 
@@ -27,11 +30,17 @@ def drafts_of(events: Iterable[Event], intake: Intake, now: str) -> list[Draft]:
 
     Raises :class:`InvalidEvent` and :class:`LimitExceeded`.
     """
-    limits = intake.limits
+    limits, correlations = intake.limits, intake._correlations
+    # A payload of more bytes may hold a text that becomes a blob.
+    plain_max = min(limits.string_inline_bytes_max, limits.binary_inline_bytes_max, limits.payload_bytes_max)
     drafts: list[Draft] = []
     for event in events:
-        encoded = encode(event.payload, limits=limits)
-        json = encoded.json
+        json, blobs = b"", _NO_BLOBS
+        if event.plain:
+            json = _json(event.payload)
+        if not 0 < len(json) <= plain_max or b"$" in json:
+            encoded = encode(event.payload, limits=limits)
+            json, blobs = encoded.json, encoded.blobs
         if len(json) > limits.payload_bytes_max:
             raise LimitExceeded("payload_bytes_max", limits.payload_bytes_max, len(json), "send less of it")
         drafts.append(
@@ -41,7 +50,7 @@ def drafts_of(events: Iterable[Event], intake: Intake, now: str) -> list[Draft]:
                     event.type,
                     time_text(event.at) if event.at else now,
                     event.source,
-                    correlation_text(event.correlation, limits),
+                    correlations.get(event.correlation) or intake._know_correlation(event.correlation),
                     event.cause,
                     json,
                     None,
@@ -50,7 +59,7 @@ def drafts_of(events: Iterable[Event], intake: Intake, now: str) -> list[Draft]:
                 len(json),
                 False,
                 filled_of(event),
-                encoded.blobs,
+                blobs,
             )
         )
     return drafts

@@ -16,7 +16,7 @@ from chatsnapshot.jsonvalue import encode
 from chatsnapshot.limits import DEFAULTS, Limits
 
 __all__ = ["ALL_FILLED", "CAUSE_FILLED", "Event", "envelope_of", "event_key", "filled_of", "name_text"]
-__all__ += ["place_text", "source_json"]
+__all__ += ["place_text", "source_json", "start_key"]
 
 CAUSE_FILLED = ("causation_id",)
 """The cause of an event of a span may be found better by one who has seen more; it makes no other event."""
@@ -31,7 +31,8 @@ class Event(msgspec.Struct, gc=False):
     """An event on its way: ``key`` are the 16 bytes of its id, ``at`` nanoseconds since 1970 (0: not known).
 
     ``source`` and ``attributes`` are canonical JSON. ``told`` marks a message, which other spans tell too.
-    ``rank`` orders events of one moment: what begins comes before what it holds.
+    ``rank`` orders events of one moment: what begins comes before what it holds. ``plain``: the payload is strict JSON as
+    it is, of texts and numbers that were not parsed out of others.
     """
 
     key: bytes
@@ -44,6 +45,7 @@ class Event(msgspec.Struct, gc=False):
     attributes: str | None = None
     told: bool = False
     rank: int = 2
+    plain: bool = False
 
 
 def event_key(*parts: str) -> bytes:
@@ -52,6 +54,12 @@ def event_key(*parts: str) -> bytes:
     digest[6] = digest[6] & 0x0F | 0x50
     digest[8] = digest[8] & 0x3F | 0x80
     return bytes(digest)
+
+
+@lru_cache(4_096)
+def start_key(trace: str, span: str) -> bytes:
+    """The id of the first event of a span, which is also the cause that its children name."""
+    return event_key(trace, span, "start")
 
 
 def _array(parts: tuple[str, ...]) -> bytes:

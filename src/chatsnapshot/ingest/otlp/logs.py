@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from chatsnapshot.ingest.otlp.event import Event, event_key, name_text, place_text, source_json
+from chatsnapshot.ingest.otlp.event import Event, event_key, name_text, place_text, source_json, start_key
 from chatsnapshot.ingest.otlp.memory import Memory
 from chatsnapshot.ingest.otlp.messages import instructions, read_events, taken_messages
 from chatsnapshot.ingest.otlp.models import judgement, messages
@@ -39,7 +39,7 @@ def events_of_log(log: Log, memory: Memory) -> list[Event]:
 
 
 def _evaluation(log: Log) -> Event:
-    target = event_key(log.trace or "", log.span or "", "start")
+    target = start_key(log.trace or "", log.span or "")
     digest = _digest(log)
     payload = judgement(log.facts, target)
     return _event(log, "execution.evaluation", payload, digest)
@@ -106,7 +106,7 @@ def _event(log: Log, event_type: str, payload: Facts, digest: str) -> Event:
             "agent" if event_type.startswith("execution.") else "system", log.origin.scope, name_text(agent)
         ),
         correlation_of(log.facts) or log.trace or f"otel.logs/{service or 'unknown'}",
-        None if log.trace is None or log.span is None else event_key(log.trace, log.span, "start"),
+        None if log.trace is None or log.span is None else start_key(log.trace, log.span),
         payload,
         None if log.trace is None or log.span is None else place_text(log.trace, log.span),
     )

@@ -21,7 +21,8 @@ class Memory:
 
     def __init__(self) -> None:
         self._told: dict[bytes, None] = {}
-        self._asked: dict[tuple[str, str], bytes] = {}
+        self._asked: dict[str, dict[str, bytes]] = {}
+        self._asks = 0
 
     def told(self, key: bytes) -> bool:
         """Whether the message is in the ledger, for all that is remembered."""
@@ -33,15 +34,21 @@ class Memory:
         if len(self._told) > MESSAGES_MAX:
             _drop_half(self._told)
 
-    def ask(self, correlation: str, call_id: str, message: bytes) -> None:
+    def ask(self, correlation: str, call: str, message: bytes) -> None:
         """The message asks for the tool call."""
-        self._asked[correlation, call_id] = message
-        if len(self._asked) > ASKED_MAX:
+        self._asked.setdefault(correlation, {})[call] = message
+        self._asks += 1
+        if self._asks > ASKED_MAX:
             _drop_half(self._asked)
+            self._asks = sum(len(calls) for calls in list(self._asked.values()))
 
-    def asked(self, correlation: str, call_id: str) -> bytes | None:
+    def asks(self, correlation: str) -> bool:
+        """Whether a message of the correlation is known that asks for a tool call."""
+        return correlation in self._asked
+
+    def asked(self, correlation: str, call: str) -> bytes | None:
         """The message that asked for the tool call."""
-        return self._asked.get((correlation, call_id))
+        return self._asked.get(correlation, {}).get(call)
 
 
 def _drop_half(kept: dict[_Key, Any]) -> None:

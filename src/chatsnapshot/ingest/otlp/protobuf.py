@@ -10,6 +10,8 @@ from chatsnapshot.ingest.otlp.records import Facts, Log, Origin, Refused, Span
 
 __all__ = ["read_logs", "read_traces"]
 
+_PLAIN = frozenset((str, int, bool))
+
 
 def read_traces(body: bytes) -> Iterator[Span | Refused]:
     """The spans of an ``ExportTraceServiceRequest``; raises :class:`InvalidEvent` for bytes that are none."""
@@ -61,7 +63,8 @@ def _origin(resource: Facts, inner: Any, schema: str) -> Origin:
         facts["attributes"] = _facts(scope.attributes)
     if inner.schema_url or schema:
         facts["schema_url"] = inner.schema_url or schema
-    return Origin(resource, scope.name, facts)
+    plain = "attributes" not in facts and _PLAIN.issuperset(map(type, resource.values()))
+    return Origin(resource, scope.name, facts, plain)
 
 
 def _span(span: Any, origin: Origin) -> Span | Refused:
@@ -73,6 +76,7 @@ def _span(span: Any, origin: Origin) -> Span | Refused:
     events = span.events
     links = span.links
     status = span.status
+    facts = _facts(span.attributes)
     more: Facts = {}
     if span.trace_state:
         more["trace_state"] = span.trace_state
@@ -87,13 +91,14 @@ def _span(span: Any, origin: Origin) -> Span | Refused:
         span.kind,
         span.start_time_unix_nano,
         span.end_time_unix_nano,
-        _facts(span.attributes),
+        facts,
         status.code,
         status.message,
         [(one.time_unix_nano, one.name, _facts(one.attributes)) for one in events] if events else [],
         [_link(one) for one in links] if links else [],
         more,
         origin,
+        origin.plain and not events and not links and _PLAIN.issuperset(map(type, facts.values())),
     )
 
 
@@ -130,12 +135,8 @@ def _facts(attributes: Any) -> Facts:
     facts: Facts = {}
     for pair in attributes:
         value = pair.value
-        kind = value.WhichOneof("value")
-        # Text first: most attributes are.
-        if kind == "string_value":
-            facts[pair.key] = value.string_value
-        else:
-            facts[pair.key] = _value(value)
+        text = value.string_value  # first: most attributes are text
+        facts[pair.key] = text or _value(value)
     return facts
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from chatsnapshot.clock import time_text
-from chatsnapshot.ingest.otlp.event import Event, event_key, name_text, place_text, source_json
+from chatsnapshot.ingest.otlp.event import Event, event_key, name_text, place_text, source_json, start_key
 from chatsnapshot.ingest.otlp.memory import Memory
 from chatsnapshot.ingest.otlp.records import ERROR, OK, Facts, Span
 
 __all__ = ["Reading", "correlation_of"]
 
 _CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id")
+_UNPARSED = frozenset(("tool", "handoff", "client", "server", "other"))
+"""Kinds whose texts are taken as they are."""
 _ORIGINS = {"execution": "agent", "integration": "integration"}
 
 
@@ -36,11 +38,12 @@ class Reading:
         self.correlation = self.named or span.trace
         agent = facts.get("gen_ai.agent.name")
         self.agent = name_text(agent if agent is not None else facts.get("agent.name"))
-        self.first = event_key(span.trace, span.id, "start")
-        self.cause = None if span.parent is None else event_key(span.trace, span.parent, "start")
+        self.first = start_key(span.trace, span.id)
+        self.cause = None if span.parent is None else start_key(span.trace, span.parent)
         self.place = place_text(span.trace, span.id)
         self.clear = 0 < span.start <= span.end
         self.left_out: list[str] = []
+        self.plain = span.plain and kind in _UNPARSED
 
     # --- attributes ---
 
@@ -167,4 +170,5 @@ class Reading:
             self.place,
             False,
             rank,
+            self.plain,
         )

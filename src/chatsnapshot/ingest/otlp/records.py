@@ -36,6 +36,8 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     scope: str
     scope_facts: Facts
     """Version, attributes and schema of the scope, as far as they are said."""
+    plain: bool = False
+    """Whether all of it is text, truth values and whole numbers."""
 
 
 class Span(msgspec.Struct):
@@ -58,6 +60,8 @@ class Span(msgspec.Struct):
     links: list[Facts]
     more: Facts
     origin: Origin
+    plain: bool = False
+    """Whether all its attributes are text, truth values and whole numbers, and it has no events and links."""
 
 
 class Log(msgspec.Struct):

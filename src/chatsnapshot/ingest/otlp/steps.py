@@ -71,6 +71,7 @@ def tool(reading: Reading) -> list[Event]:
     failed = False
     if type(result) is str and '"tool_call_id"' in result and (answer := _answer_of(result)) is not None:
         # LangChain's message: its text is the result, and the whole stays with the rest.
+        reading.plain = False
         reading.facts["output.value"] = result
         result, call_id, failed = (
             answer["content"],
@@ -86,9 +87,9 @@ def tool(reading: Reading) -> list[Event]:
     if reading.agent is not None:
         begun["agent"] = ended["agent"] = reading.agent
     start = reading.event("execution.tool_call", begun)
-    wanted = str(call_id) if call_id is not None else call_without_id(str(name), arguments)
-    if (asked := reading.memory.asked(reading.correlation, wanted)) is not None:
-        start.cause = asked
+    if reading.memory.asks(reading.correlation):
+        wanted = str(call_id) if call_id is not None else call_without_id(str(name), arguments)
+        start.cause = reading.memory.asked(reading.correlation, wanted) or start.cause
     error = reading.error() or ({"message": result} if failed else None)
     if error is not None:
         ended["is_error"], ended["error"] = True, error
