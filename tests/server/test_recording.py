@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import socket
 import uuid
@@ -191,3 +192,112 @@ def test_secrets_are_taken_out_before_anything_is_stored(served: Any, tmp_path: 
     served.client.post("/v1/events", json=event(0, payload={"content": f"token {secret}"}))
     assert secret not in contents(tmp_path / "runs.db")[0]
     assert secret.encode() not in (tmp_path / "runs.db").read_bytes()
+
+
+def test_a_named_upload_that_is_sent_again_stores_nothing_twice_in_any_form(
+    served: Any, tmp_path: Any
+) -> None:
+    events = [event(number) for number in range(5)]
+    content = lines(*events)
+    with chatsnapshot.open(tmp_path / "runs.db") as ledger:
+        ledger.ingest(io.BytesIO(content), name="monday")
+    for _ in range(2):
+        told = served.client.post("/v1/events?name=monday", content=content, headers=LINES).json()
+        assert (told["stored"], told["known"]) == (0, 5)
+    array = b"[" + content.strip().replace(b"\n", b",\n") + b"]"
+    json_type = {"content-type": "application/json"}
+    for how in ("", "&on_error=continue"):
+        told = served.client.post(f"/v1/events?name=monday{how}", content=array, headers=json_type).json()
+        assert (told["stored"], told["known"]) == (0, 5), how
+    one = served.client.post("/v1/events?name=monday", content=content.split(b"\n")[0], headers=json_type)
+    assert one.json()["known"]
+    other = served.client.post("/v1/events?name=tuesday", content=content, headers=LINES).json()
+    assert other["stored"] == 5
+    refused = served.client.post("/v1/events?name=a%00b", content=content, headers=LINES)
+    assert (refused.status_code, refused.json()["parameter"]) == (400, "name")
+
+
+def test_lines_without_a_correlation_have_that_of_the_upload(served: Any) -> None:
+    content = lines({"event_type": "a.b"}, event(1))
+    told = served.client.post("/v1/events?correlation_id=upload", content=content, headers=LINES).json()
+    assert told["stored"] == 2
+    entries = served.client.get("/v1/events").json()["entries"]
+    assert [entry["event"]["correlation_id"] for entry in entries] == ["upload", "run-1"]
+
+
+def test_lines_are_committed_when_the_input_is_quiet_and_told_while_it_is_open(served: Any) -> None:
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(
+            b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+            b"Prefer: respond-async, stream-results\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        answer = connection.makefile("rb")
+        for number in range(3):
+            line = lines(event(number))
+            connection.sendall(b"%x\r\n%s\r\n" % (len(line), line))
+            while True:
+                got = answer.readline()
+                if got.startswith(b"{") and json.loads(got)["committed_through_line"] == number + 1:
+                    break
+        connection.sendall(b"0\r\n\r\n")
+        while not (got := answer.readline()).startswith(b'{"done":true'):
+            pass
+        assert json.loads(got)["stored"] == 3
+
+
+def test_a_body_that_is_damaged_after_lines_were_stored_says_how_far_it_was_taken(served: Any) -> None:
+    content = gzip.compress(lines(*(event(number) for number in range(3_000))))[:-20]
+    answer = served.client.post("/v1/events", content=content, headers={**LINES, "content-encoding": "gzip"})
+    told = answer.json()
+    assert (answer.status_code, told["type"][-4:]) == (400, "gzip")
+    assert (
+        told["committed_through_line"] == told["stored"] == served.client.get("/v1/head").json()["position"]
+    )
+
+
+def test_more_failures_than_are_told_are_counted(served: Any) -> None:
+    answer = served.client.post("/v1/events", content=b"[]\n" * 1_500, headers=LINES)
+    told = answer.json()
+    assert (len(told["failures"]), told["failures_left_out"], told["failed"]) == (1_000, 500, 1_500)
+
+
+def test_with_expected_sequence_what_can_be_read_of_an_array_is_stored_whole(served: Any) -> None:
+    bad = {"event_type": "Not A Type", "correlation_id": "run-1"}
+    wanted = "/v1/events?on_error=continue&expected_sequence="
+    answer = served.client.post(wanted + "0", json=[event(0), bad, event(2)])
+    told = answer.json()
+    assert (answer.status_code, told["stored"], told["failures"][0]["line"]) == (422, 2, 2)
+    assert served.client.post(wanted + "0", json=[event(3)]).json()["found"] == 2
+    several = served.client.post(wanted + "2", json=[event(3), event(4, correlation_id="run-2")])
+    assert several.status_code == 409
+    assert served.client.get("/v1/head").json()["position"] == 2
+
+
+def test_parameters_that_are_not_known_or_given_twice_are_refused(served: Any) -> None:
+    for query in ("color=red", "name=a&name=b", "expected_sequence=", "correlation_id="):
+        answer = served.client.post(f"/v1/events?{query}", json=event())
+        assert (answer.status_code, answer.json()["type"][-9:]) == (400, "parameter"), query
+    refused = served.client.post("/v1/events?expected_sequence=0", content=lines(event()), headers=LINES)
+    assert refused.status_code == 400
+    assert served.client.get("/v1/head").json()["position"] == 0
+
+
+def test_an_envelope_is_stored_as_it_is_and_one_that_lacks_something_as_arguments(served: Any) -> None:
+    whole = event(
+        1,
+        event_id=str(uuid.uuid4()),
+        timestamp="2026-01-01T00:00:00Z",
+        source={"origin": "agent", "runtime": "ag2"},
+        causation_id=None,
+        payload={"$type": "decimal", "value": "1.10"},
+    )
+    for changed in ({}, {"event_id": None}, {"timestamp": None}, {"source": None}):
+        assert served.client.post("/v1/events", json={**whole, **changed}).status_code in (200, 409), changed
+    entries = served.client.get("/v1/events").json()["entries"]
+    assert entries[0]["event"]["payload"] == whole["payload"]
+    assert entries[1]["event"]["payload"] == {"$$type": "decimal", "value": "1.10"}
+    number = served.client.post("/v1/events", json=event(2, schema_version=2.0, correlation_id=7))
+    assert number.status_code == 200
+    for wrong in ({"runtime": {}, "origin": "ui"}, {"origin": "mars"}, {"origin": "ui", "more": 1}):
+        assert served.client.post("/v1/events", json=event(3, source=wrong)).status_code == 422
