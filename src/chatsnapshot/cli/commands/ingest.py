@@ -1,4 +1,4 @@
-"""``chatsnapshot ingest``: lines of JSON from files or standard input, into the ledger."""
+"""``chatsnapshot ingest``: lines of JSON from files or standard input, or messages of a broker, into the ledger."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import msgspec
 
+from chatsnapshot.cli.brokers import ingest_broker, is_broker
 from chatsnapshot.cli.failures import INTERRUPTED, OK, PARTIAL
 from chatsnapshot.cli.opening import open_to_write
 from chatsnapshot.cli.options import json_option, ledger_option
@@ -25,12 +26,19 @@ if TYPE_CHECKING:
 STDIN = "-"
 
 
+class _Input(click.Path):
+    """A file, ``-``, or the URL of a stream of a broker."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if is_broker(value) else super().convert(value, param, ctx)
+
+
 @click.command("ingest")
 @click.argument(
     "files",
     nargs=-1,
-    metavar="[FILE]...",
-    type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True),
+    metavar="[FILE|URL]...",
+    type=_Input(exists=True, dir_okay=False, readable=True, allow_dash=True),
 )
 @click.option("--correlation", metavar="ID", help="Where a line names no correlation, it is this one.")
 @click.option(
@@ -49,6 +57,13 @@ STDIN = "-"
     metavar="FILE",
     help="Write every bad line's number and reason there.",
 )
+@click.option(
+    "--type",
+    "event_type",
+    metavar="TYPE",
+    help="Of a broker: the event type of messages that are JSON and no event; they become payloads.",
+)
+@click.option("--until-idle", is_flag=True, help="Of a broker: end when there are no more messages.")
 @json_option("the report as a JSON object")
 @ledger_option
 def command(
@@ -59,6 +74,8 @@ def command(
     no_redact: bool,
     skip_bad: bool,
     bad_lines: Any,
+    event_type: str | None,
+    until_idle: bool,
     as_json: bool,
 ) -> int:
     """Record lines of JSON, each once, from files or standard input.
@@ -66,12 +83,32 @@ def command(
     A line is an envelope or a plain event; - or no FILE is standard input; a name that ends in .gz is
     decompressed. The same input again stores only what is new, also after a crash. Stops at the first bad
     line, with everything before it stored.
+
+    nats://host:port/STREAM takes the messages of a stream of NATS JetStream instead, as they come, each
+    once; they are acknowledged after they are stored. What is no event is set aside, and told.
     """
     inputs = files or (STDIN,)
     if name is not None and len(inputs) > 1:
         raise click.UsageError("--name goes with one input; ingest the files one by one")
     if inputs.count(STDIN) > 1:
         raise click.UsageError("standard input can be read once")
+    if any(is_broker(one) for one in inputs):
+        if len(inputs) > 1 or name is not None or skip_bad:
+            raise click.UsageError("a broker is the only input, and goes without --name and --skip-bad")
+        if event_type is not None and correlation is None:
+            raise click.UsageError("--type needs --correlation: such messages name none")
+        return ingest_broker(
+            inputs[0],
+            correlation_id=correlation,
+            event_type=event_type,
+            source=_source(source),
+            redact=None if no_redact else "secrets",
+            until_idle=until_idle,
+            bad_lines=bad_lines,
+            as_json=as_json,
+        )
+    if event_type is not None or until_idle:
+        raise click.UsageError("--type and --until-idle are for the URL of a broker")
     options = {
         "correlation_id": correlation,
         "source": _source(source),

@@ -1,0 +1,291 @@
+"""Follows a stream of NATS JetStream: a durable pull consumer, acknowledged after the commit, in the stream's order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from chatsnapshot.clock import timestamp_text
+from chatsnapshot.errors import CommitUncertain, LedgerError, MissingExtra, StoreUnavailable
+from chatsnapshot.ingest.brokers.message import Message
+from chatsnapshot.ingest.brokers.natsaddress import NatsStream
+from chatsnapshot.ingest.brokers.taking import BrokerReport, Taker
+from chatsnapshot.limits import MIB
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+    from nats.js.api import ConsumerInfo
+    from nats.js.client import JetStreamContext
+
+__all__ = ["follow"]
+
+_FETCH_SECONDS = 1.0
+_FLIGHT_BYTES = 16 * MIB
+"""About so many bytes of messages are fetched at once, and never more than ``batch`` messages."""
+_STORE_SECONDS_MAX = 60.0
+"""A ledger that takes nothing is tried again for so long."""
+_BROKER_SECONDS_MAX = 30.0
+"""With ``until_idle``: a broker that does not answer for so long is given up; else it is waited for."""
+_OWNER = "chatsnapshot_ledger"
+
+Note = Callable[[str], None]
+
+
+async def follow(
+    source: NatsStream,
+    taker: Taker,
+    stop: asyncio.Event,
+    *,
+    until_idle: bool = False,
+    progress: Callable[[BrokerReport], None] | None = None,
+    note: Note | None = None,
+) -> BrokerReport:
+    """Take messages until ``stop`` is set, or with ``until_idle`` until there are no more; gives the report.
+
+    What was fetched is committed and acknowledged before it ends. ``note`` is told in words what it waits for. Raises
+    :class:`StoreUnavailable` for a broker that cannot be reached and for a ledger that takes nothing for a minute.
+    """
+    work = _Following(source, taker, stop, until_idle, progress or (lambda _: None), note or (lambda _: None))
+    try:
+        await work.connect()
+        await work.run()
+    finally:
+        await work.close()
+    return taker.report
+
+
+class _Following:
+    def __init__(
+        self,
+        source: NatsStream,
+        taker: Taker,
+        stop: asyncio.Event,
+        until_idle: bool,
+        progress: Callable[[BrokerReport], None],
+        note: Note,
+    ) -> None:
+        self._source = source
+        self._taker = taker
+        self._stop = stop
+        self._until_idle = until_idle
+        self._progress = progress
+        self._note = note
+        self._client: Client | None = None
+        self._trouble = ""
+        self._message_bytes = 1
+
+    # --- coming and going ---
+
+    async def connect(self) -> None:
+        try:
+            import nats
+        except ImportError:
+            raise MissingExtra("ingesting from NATS", "nats") from None
+        options = {**self._source.address.connect_options(), "name": "chatsnapshot ingest"}
+        connecting = asyncio.ensure_future(
+            nats.connect(
+                **options,
+                error_cb=self._on_error,
+                connect_timeout=2,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.2,
+                ping_interval=5,
+            )
+        )
+        await asyncio.wait((connecting,), timeout=5)
+        if not connecting.done():
+            connecting.cancel()
+            await asyncio.wait((connecting,))
+            raise self._unreachable(self._trouble or "no answer")
+        try:
+            self._client = connecting.result()
+        except Exception as error:
+            raise self._unreachable(str(error) or type(error).__name__) from None
+
+    def _unreachable(self, why: str) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"{self._source.url} cannot be reached ({why:.200}); check that nats-server runs there, and the credentials"
+        )
+
+    async def _on_error(self, error: Exception) -> None:
+        self._trouble = str(error) or type(error).__name__
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            try:
+                await asyncio.wait_for(client.close(), 2)
+            except Exception:
+                pass  # it is given up in any case
+
+    # --- the consumer ---
+
+    async def _consumer(self, stream: JetStreamContext) -> ConsumerInfo:
+        """The durable consumer, made where there is none; it keeps how far this ledger is."""
+        from nats.js.api import AckPolicy, ConsumerConfig
+        from nats.js.errors import NotFoundError
+
+        source, ledger_id = self._source, self._taker.ledger.ledger_id
+        name = source.consumer or f"chatsnapshot-{ledger_id}"
+        try:
+            state = (await stream.stream_info(source.stream)).state
+        except NotFoundError:
+            raise LedgerError(
+                f"there is no stream {source.stream!r} at {source.url}; make it first"
+            ) from None
+        self._message_bytes = max(1, state.bytes // max(1, state.messages))
+        try:
+            found: ConsumerInfo = await stream.consumer_info(source.stream, name)
+        except NotFoundError:
+            return await stream.add_consumer(
+                source.stream,
+                ConsumerConfig(
+                    durable_name=name,
+                    description="chatsnapshot ingest",
+                    ack_policy=AckPolicy.EXPLICIT,
+                    ack_wait=source.ack_wait,
+                    max_ack_pending=source.batch,
+                    max_deliver=-1,
+                    filter_subject=source.subject,
+                    metadata={_OWNER: ledger_id},
+                ),
+            )
+        config = found.config
+        if config.deliver_subject or config.ack_policy != AckPolicy.EXPLICIT:
+            raise LedgerError(
+                f"the consumer {name!r} of {source.stream} is no pull consumer with explicit acknowledgement; give "
+                "consumer=NAME of another one, or of none, which is made then"
+            )
+        if source.subject is not None and config.filter_subject != source.subject:
+            raise LedgerError(
+                f"the consumer {name!r} of {source.stream} takes the subject {config.filter_subject or '>'!r}, not "
+                f"{source.subject!r}; give consumer=NAME of another one"
+            )
+        owner = (config.metadata or {}).get(_OWNER)
+        if owner not in (None, ledger_id):
+            raise LedgerError(
+                f"the consumer {name!r} of {source.stream} feeds another ledger ({owner}), and what it was given "
+                "does not come again; give consumer=NAME of another one"
+            )
+        return found
+
+    # --- messages ---
+
+    async def run(self) -> None:
+        from nats.js.errors import APIError, NoStreamResponseError, ServiceUnavailableError
+
+        assert self._client is not None
+        domain = self._source.address.options.get("domain")
+        stream = self._client.jetstream(timeout=5, **({"domain": domain} if domain else {}))
+        try:
+            consumer = await self._consumer(stream)
+            sub = await stream.pull_subscribe_bind(consumer.name, self._source.stream)
+        except (ServiceUnavailableError, NoStreamResponseError, asyncio.TimeoutError):
+            raise StoreUnavailable(
+                f"{self._source.url} does not answer for JetStream; is it enabled there?"
+            ) from None
+        except APIError as error:
+            raise LedgerError(f"{self._source.url} refuses: {error.description or error}") from None
+        ack_wait = consumer.config.ack_wait or self._source.ack_wait
+        if consumer.num_ack_pending:
+            # They come again before anything new: the order of the stream stays, also after a crash.
+            self._note(
+                f"waiting {ack_wait:g} s for {consumer.num_ack_pending:,} messages that were not acknowledged"
+            )
+            await self._pause(ack_wait + 0.1)
+        silent_since: float | None = None
+        loop = asyncio.get_running_loop()
+        while not self._stop.is_set():
+            try:
+                fetched = await sub.fetch(self._count(consumer.config.max_ack_pending), _FETCH_SECONDS)
+                if fetched:
+                    await self._settle(fetched, ack_wait)
+                silent_since = None
+                continue
+            except asyncio.TimeoutError:
+                pass
+            except APIError as error:
+                raise LedgerError(
+                    f"the consumer {consumer.name!r} of {self._source.stream} is gone ({error.description or error}); "
+                    "the same command again makes it anew, and what is known is not stored twice"
+                ) from None
+            try:
+                state = await stream.consumer_info(self._source.stream, consumer.name)
+            except (APIError, asyncio.TimeoutError, OSError) as error:
+                if silent_since is None:
+                    silent_since = loop.time()
+                    self._note(f"{self._source.url} does not answer; waiting for it")
+                elif self._until_idle and loop.time() - silent_since > _BROKER_SECONDS_MAX:
+                    raise self._unreachable(str(error) or type(error).__name__) from None
+                await self._pause(0.2)
+                continue
+            silent_since = None
+            if self._until_idle and not state.num_pending and not state.num_ack_pending:
+                return
+
+    def _count(self, pending_max: int | None) -> int:
+        """How many messages to fetch: the larger they were, the fewer."""
+        fitting = max(1, _FLIGHT_BYTES // self._message_bytes)
+        limit = pending_max if pending_max is not None and pending_max > 0 else self._source.batch
+        return max(1, min(self._source.batch, limit, fitting))
+
+    async def _settle(self, fetched: list[Msg], ack_wait: float) -> None:
+        """Commit, then acknowledge: a crash between the two brings the messages again, and they are known then."""
+        self._message_bytes = max(1, *(len(one.data) for one in fetched))
+        messages = [self._message(one) for one in fetched]
+        tries, deadline = 0, asyncio.get_running_loop().time() + _STORE_SECONDS_MAX
+        while True:
+            taking = asyncio.ensure_future(asyncio.to_thread(self._taker.take, messages))
+            while not (await asyncio.wait((taking,), timeout=ack_wait / 3))[0]:
+                await self._tell(fetched, "in_progress")
+            try:
+                refused = taking.result()
+                break
+            except (StoreUnavailable, CommitUncertain) as error:
+                tries += 1
+                if asyncio.get_running_loop().time() > deadline or self._stop.is_set():
+                    raise
+                if tries == 1:
+                    self._note(f"the ledger takes nothing at the moment ({error}); trying again")
+                await self._pause(min(0.2 * 2**tries, ack_wait / 3))
+                await self._tell(fetched, "in_progress")
+        await self._tell([one for index, one in enumerate(fetched) if index not in refused], "ack")
+        await self._tell([one for index, one in enumerate(fetched) if index in refused], "term")
+        try:
+            assert self._client is not None
+            await self._client.flush(2)
+        except Exception:
+            pass  # they come again, and are known
+        self._progress(self._taker.report)
+
+    async def _tell(self, fetched: list[Msg], what: str) -> None:
+        for one in fetched:
+            try:
+                await getattr(one, what)()
+            except Exception:
+                return  # without a connection; they come again, and are known
+
+    def _message(self, one: Msg) -> Message:
+        about = one.metadata
+        at = timestamp_text(about.timestamp)
+        headers: dict[str, Any] = one.headers or {}
+        given = headers.get("Nats-Msg-Id")
+        number = about.sequence.stream
+        key = f"nats {self._source.name} id {given}" if given else f"nats {self._source.name} {number} {at}"
+        if len(key) > 256:
+            from hashlib import sha256
+
+            key = f"nats {self._source.name[:64]} hash {sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        place = f"message {number} of {self._source.stream} ({one.subject})"
+        return Message(
+            key, place, at, tuple((str(name), str(value)) for name, value in headers.items()), one.data
+        )
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not when it is to end."""
+        try:
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        except asyncio.TimeoutError:
+            pass

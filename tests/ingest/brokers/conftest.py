@@ -1,0 +1,116 @@
+"""A real stream on a real server, and the command that ingests from it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chatsnapshot
+
+
+class Stream:
+    """One stream with subjects ``NAME.>``; every call makes a connection of its own."""
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+        self.name = f"s{uuid.uuid4().hex[:12]}"
+        self.url = f"{server.url}/{self.name}"
+        self.do(lambda js: js.add_stream(name=self.name, subjects=[f"{self.name}.>"]))
+
+    def do(self, work: Callable[[Any], Any]) -> Any:
+        async def run() -> Any:
+            import nats
+
+            client = await nats.connect(self.server.url)
+            try:
+                return await work(client.jetstream())
+            finally:
+                await client.close()
+
+        return asyncio.run(run())
+
+    def publish(self, *messages: Any, subject: str = "a", headers: dict[str, str] | None = None) -> None:
+        """Publish bytes as they are, anything else as JSON."""
+
+        async def work(js: Any) -> None:
+            for one in messages:
+                data = one if isinstance(one, bytes) else json.dumps(one).encode()
+                await js.publish(f"{self.name}.{subject}", data, headers=headers)
+
+        self.do(work)
+
+    def consumer(self, name: str) -> Any:
+        return self.do(lambda js: js.consumer_info(self.name, name))
+
+    def consumers(self) -> list[Any]:
+        found: list[Any] = self.do(lambda js: js.consumers_info(self.name))
+        return found
+
+
+@pytest.fixture
+def stream(servers: Callable[[str], Any], require: Callable[[object, str], None]) -> Stream:
+    """A new stream."""
+    server = servers("nats")
+    require(not isinstance(server, Exception), f"a NATS server ({server})")
+    return Stream(server)
+
+
+class Command:
+    """``chatsnapshot ingest`` in a process of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.running: list[subprocess.Popen[str]] = []
+
+    def start(self, url: str, *arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "chatsnapshot", "ingest", url, *arguments, "--ledger", str(self.path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self.running.append(process)
+        return process
+
+    def __call__(self, url: str, *arguments: str) -> tuple[int, dict[str, Any], str]:
+        """Run it until there is no more; gives the exit code, the report and standard error."""
+        process = self.start(url, "--until-idle", "--json", *arguments)
+        out, err = process.communicate(timeout=90)
+        return process.returncode, json.loads(out) if out else {}, err
+
+    def events(self) -> list[Any]:
+        with chatsnapshot.open(self.path, read_only=True) as ledger:
+            assert ledger.verify().ok
+            return [entry.event for entry in ledger.read()]
+
+    def stored(self) -> int:
+        """How many events there are by now; the ledger may be in the making."""
+        try:
+            with chatsnapshot.open(self.path, read_only=True) as ledger:
+                return ledger.head
+        except chatsnapshot.LedgerError:
+            return 0
+
+    def numbers(self, events: Iterable[Any] | None = None) -> list[int]:
+        return [event.payload["n"] for event in (self.events() if events is None else events)]
+
+
+@pytest.fixture
+def ingest(tmp_path: Path) -> Iterator[Command]:
+    """``ingest(url, ...)``, into ``runs.db`` of the test's folder."""
+    command = Command(tmp_path / "runs.db")
+    yield command
+    for process in command.running:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
