@@ -180,7 +180,7 @@ class Limited:
 
 @pytest.fixture
 def limited(tmp_path: Path) -> Iterator[Callable[..., Limited]]:
-    """``limited(head_seconds_max=1)``: a service with these settings over ``runs.db``; with ``keys=path`` it asks for keys."""
+    """``limited(head_seconds_max=1)``: a service with these settings over ``runs.db``; ``keys=path`` asks for keys."""
     running: list[Limited] = []
 
     def start(*, keys: str = "", **limits: Any) -> Limited:

@@ -101,9 +101,9 @@ def command(
     audit_reads: bool,
     log_format: str,
 ) -> None:
-    """Serve the ledger over HTTP, until SIGTERM (exit code 0) or Ctrl-C (130); a second Ctrl-C ends it at once.
+    """Serve ledgers over HTTP.
 
-    The ledger is made when there is none. With --ledger-named several ledgers are served, each under its name. An address
+    Until SIGTERM (exit code 0) or Ctrl-C (130); a second Ctrl-C ends it at once. The ledger is made when there is none. With --ledger-named several ledgers are served, each under its name. An address
     that other machines reach is served with --keys only.
     """
     try:

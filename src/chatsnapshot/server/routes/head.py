@@ -10,11 +10,13 @@ from starlette.responses import Response
 from chatsnapshot.integrity import decode_frontier, root_of_frontier
 from chatsnapshot.ledger import Ledger
 from chatsnapshot.server.endpoints import Call, Endpoint
+from chatsnapshot.server.parameters import only
 
 __all__ = ["ENDPOINTS"]
 
 
 async def _head(call: Call) -> Response:
+    only(call.request, ())
     found = await asyncio.to_thread(_look, call.ledger)
     return Response(msgspec.json.encode(found), media_type="application/json")
 
