@@ -328,3 +328,36 @@ def test_space_is_given_back_after_an_outage(place: str, server: HttpServer, kit
         server.start()
         assert ledger.flush(60).ok
     assert path.stat().st_size < 1_000_000
+
+
+def test_a_disk_that_takes_no_more_loses_nothing_that_was_acknowledged(
+    place: str, server: HttpServer, kit: Any, program: Start
+) -> None:
+    text = """
+import resource
+from chatsnapshot.errors import LedgerError
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
+stored = 0
+while True:
+    try:
+        snapshot.record("execution.message", {"role": "user", "content": f"number {stored} " + "x" * 3000},
+                        correlation_id="run-1")
+    except LedgerError as error:
+        print(type(error).__name__, stored, flush=True)
+        break
+    stored += 1
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+snapshot.record("execution.message", {"role": "user", "content": f"number {stored} "}, correlation_id="run-1")
+print("again", flush=True)
+sys.stdin.readline()
+"""
+    server.stop()
+    full = program(place, text)
+    error, stored = full.line().split(" ")
+    assert error in ("StoreFull", "StoreUnavailable")
+    assert full.line() == "again"
+    full.kill()
+    server.start()
+    with chatsnapshot.open(place) as ledger:
+        assert ledger.flush(30).ok
+        assert kit.numbers(ledger) == list(range(int(stored) + 1))

@@ -9,11 +9,18 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from chatsnapshot.errors import CommitUncertain, FormatTooNew, LedgerClosed, LedgerError, StoreFull
+from chatsnapshot.errors import (
+    CommitUncertain,
+    FormatTooNew,
+    LedgerClosed,
+    LedgerError,
+    StoreFull,
+    StorePoisoned,
+)
 from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.leaving import leave_open
 from chatsnapshot.stores.spool.place import make_private
-from chatsnapshot.stores.sqlite_errors import mapped
+from chatsnapshot.stores.sqlite_errors import is_unwritten, mapped
 
 __all__ = ["Counted", "Refused", "SpoolFile", "Waiting"]
 
@@ -81,6 +88,8 @@ class SpoolFile:
         self._lock = threading.RLock()
         self._db: apsw.Connection | None = None
         self._closed = False
+        self._doubtful = False
+        """A commit failed: before anything else is said, what the log holds is written anew."""
         with self._mapped():
             self._opened()
 
@@ -88,7 +97,11 @@ class SpoolFile:
         if self._closed:
             raise LedgerClosed(f"the ledger {self._url} was closed; open it again to use it")
         if self._db is None:
-            self._db = _connected(self.path, self._url)
+            db = _connected(self.path, self._url)
+            if self._doubtful:
+                _settle(db, self.path)
+                self._doubtful = False
+            self._db = db
         return self._db
 
     @contextmanager
@@ -116,9 +129,10 @@ class SpoolFile:
             except apsw.Error as error:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
-                    raise
-                # The log may hold it, or not: the next connection tells.
-                self._db = None
+                if is_unwritten(error) or isinstance(error, apsw.BusyError):
+                    raise  # it is not in the log
+                # A failed sync: the log may hold it, or not, and nothing of it is sure to be on the disk.
+                self._db, self._doubtful = None, True
                 db.close()
                 raise CommitUncertain(
                     f"a commit to {self.path} failed ({error}), so it is open whether these events are in the spool; "
@@ -325,6 +339,20 @@ def _connected(path: str, url: str) -> apsw.Connection:
         db.close()
         raise
     return db
+
+
+def _settle(db: apsw.Connection, path: str) -> None:
+    """Write what a doubtful log holds into the file, with syncs of their own; raises :class:`StorePoisoned`."""
+    try:
+        busy = next(iter(db.execute("PRAGMA wal_checkpoint(TRUNCATE)")))[0]
+    except apsw.Error as error:
+        db.close()
+        raise StorePoisoned(
+            f"an earlier commit to {path} is uncertain and cannot be settled ({error}); nothing was stored"
+        ) from error
+    if busy:
+        db.close()
+        raise StorePoisoned(f"an earlier commit to {path} is uncertain while others read it; try again")
 
 
 def _pragma(db: apsw.Connection, text: str) -> Any:
