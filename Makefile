@@ -1,6 +1,6 @@
 # Two commands from a fresh clone: `make demo` sets up and runs the main job, `make test` runs the tests.
 .POSIX:
-.PHONY: help demo test check bench test-faults test-runtimes docs serve lock modules events-page status clean
+.PHONY: help demo test check bench bench-peers test-faults test-runtimes docs serve lock modules events-page status clean
 
 VENV = .venv
 PYTHON =
@@ -31,6 +31,9 @@ check: ## lint, format, types and the house rules
 bench: ## measure against limits and peers, in an environment of its own
 	@$(SET_UP) .venvs/bench bench $(PYTHON)
 	.venvs/bench/bin/python -m benchmarks
+
+bench-peers: ## the same OTLP load to ours, MLflow and Phoenix, each in an environment of its own
+	@sh scripts/bench-peers.sh
 
 test-faults: ## kill, cut the power, fill the disk
 	@$(SET_UP) $(VENV) demo $(PYTHON)

@@ -27,7 +27,7 @@ if [ -n "$lock" ]; then
     echo "Installing $lock into $folder"
     "$folder/bin/python" -m pip install -qq --require-hashes -r "$lock"
     case $set_name in
-        docs | lock) ;; # these only read the tree
+        docs | lock | peers/*) ;; # these only read the tree, or know nothing of it
         *) "$folder/bin/python" -m pip install -qq --no-deps --no-build-isolation -e . ;;
     esac
 else

@@ -45,11 +45,12 @@ def main() -> None:
     write(FOLDER / "lock.txt", resolve(extras["lock"]))
 
     tools = [*base, *(need for need in extras["test"] if re.match(r"hypothesis|pytest", need))]
-    for inputs in sorted((FOLDER / "runtimes").glob("*.in")):
+    for inputs in sorted([*FOLDER.glob("runtimes/*.in"), *FOLDER.glob("peers/*.in")]):
         lines = inputs.read_text().splitlines()
         needs = [line for line in lines if line and not line.startswith("#")]
         python = next(line.removeprefix("# python: ") for line in lines if line.startswith("# python: "))
-        write(inputs.with_suffix(".txt"), resolve([*tools, *needs], python))
+        beside = tools if inputs.parent.name == "runtimes" else []
+        write(inputs.with_suffix(".txt"), resolve([*beside, *needs], python))
 
 
 def resolve(
