@@ -301,3 +301,12 @@ def test_secrets_are_taken_out(otlp: Any) -> None:
     otlp.take(otlp.span(1, "look", {"input.value": f"use {key}"}), *clean, redact="secrets")
     assert len(otlp.entries()) == 79
     assert all(key not in str(entry.payload) for entry in otlp.entries())
+
+
+def test_a_large_request_is_taken_in_several_commits(otlp: Any) -> None:
+    spans = [otlp.span(number, f"span {number}", at=number) for number in range(1, 2_501)]
+    assert otlp.take(*spans).refused == 0
+    assert [payload["name"] for _, payload in otlp.told()] == [span["name"] for span in spans]
+    assert otlp.take(*spans, otlp.span(2_501, "new")).refused == 0
+    assert otlp.take(*[{**span, "name": "changed"} for span in spans[:3]], *spans).refused == 3 + 0
+    assert len(otlp.entries()) == 2_501
