@@ -34,6 +34,7 @@ _ONCE_SECONDS = 60.0
 _LOOK_SECONDS = 2.0
 _PATH_CHARS_MAX = 300
 _READS_KEPT = 10_000
+_ACTS_AT_ONCE = 500
 
 
 class Audit:
@@ -124,21 +125,21 @@ class Audit:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _state_acts(self) -> None:
+        """State what is not stated yet, many at once: what waits together is one commit."""
         assert self._gate is not None
-        keys = await asyncio.to_thread(self._gate.keys.list)
-        for name in self._service.settings.ledgers:
-            ledger = self._service.ledgers[name]
-            for key in keys:
+        acts = []
+        for key in await asyncio.to_thread(self._gate.keys.list):
+            for name in self._service.settings.ledgers:
                 if key.ledgers is None or name in key.ledgers:
-                    await self._state_act(name, ledger, key, CREATED, key.created_at, key.created_by)
+                    acts.append((name, key, CREATED, key.created_at, key.created_by))
                     if key.revoked_at is not None:
-                        await self._state_act(
-                            name, ledger, key, REVOKED, key.revoked_at, key.revoked_by or ""
-                        )
+                        acts.append((name, key, REVOKED, key.revoked_at, key.revoked_by or ""))
+        acts = [act for act in acts if (act[0], act[1].id, act[2]) not in self._stated]
+        for start in range(0, len(acts), _ACTS_AT_ONCE):
+            await asyncio.gather(*(self._state_act(*act) for act in acts[start : start + _ACTS_AT_ONCE]))
 
-    async def _state_act(self, name: str, ledger: Ledger, key: Key, act: str, at: str, by: str) -> None:
-        if (name, key.id, act) in self._stated:
-            return
+    async def _state_act(self, name: str, key: Key, act: str, at: str, by: str) -> None:
+        ledger = self._service.ledgers[name]
         payload: dict[str, object] = {"key_id": key.id}
         if key.name:
             payload["name"] = key.name

@@ -218,7 +218,7 @@ class Keys:
             found = _found(db, key_id)
         if found is None:
             raise NotFound(f"there is no key {key_id[:40]!r}; chatsnapshot keys list shows those there are")
-        return found[0]
+        return _key(found)
 
     def list(self) -> list[Key]:
         """All keys, in the order in which they were made."""
@@ -242,13 +242,14 @@ class Keys:
         right = hmac.compare_digest(_digest(match.group(2) if match else text), kept)
         if found is None or not right:
             return None
-        return found[0] if found[0].status(time_text(time.time_ns())) == "active" else None
+        key = _key(found)
+        return key if key.status(time_text(time.time_ns())) == "active" else None
 
     def holds(self, key_id: str) -> bool:
         """Whether a key that was looked up before may be used still."""
         with self._lock, self._told():
             found = _found(self._current(), key_id)
-        return found is not None and found[0].status(time_text(time.time_ns())) == "active"
+        return found is not None and _key(found).status(time_text(time.time_ns())) == "active"
 
     def used(self, key_id: str) -> None:
         """Note that a key was used, at most once an hour; fails quietly: nothing depends on it."""
@@ -310,10 +311,8 @@ def _immediate(db: apsw.Connection) -> Iterator[None]:
     db.execute("COMMIT")
 
 
-def _found(db: apsw.Connection, key_id: str) -> tuple[Key, bytes] | None:
-    for row in db.execute(f"{_SELECT} WHERE id=?", (key_id,)):
-        return _key(row), row[1]
-    return None
+def _found(db: apsw.Connection, key_id: str) -> tuple[Any, ...] | None:
+    return db.execute(f"{_SELECT} WHERE id=?", (key_id,)).fetchone()
 
 
 def _digest(secret: str) -> bytes:
