@@ -1,7 +1,10 @@
 """The local index of a ledger on NATS: a copy of its entries with sealed payloads, tiles, and the state of projections.
 
 All of it follows from the stream, or can be computed again: the file can be deleted at any time. It is shared by the
-processes of a user; each adds what it has read, in one transaction for each whole commit. No key is ever in it.
+processes of a user; each adds what it has read, in one transaction for whole commits. No key is ever in it.
+
+What this process has committed itself comes in a moment later (:meth:`Index.add_later`): the stream has it, and the
+caller need not wait. Whoever looks into the index adds first what is still to come.
 """
 
 from __future__ import annotations
@@ -10,19 +13,21 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import apsw
 
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.limits import Limits
-from chatsnapshot.stores.base import Row
+from chatsnapshot.stores.base import Head, Row
 from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.leaving import leave_open
+from chatsnapshot.stores.planning import Plan
 from chatsnapshot.stores.sqlite_read import COLUMNS, ReaderPool, one_snapshot
 from chatsnapshot.stores.sqlite_schema import Names
 from chatsnapshot.stores.sqlite_write import SqliteWriter
 
-__all__ = ["NAMES", "Index", "index_path"]
+__all__ = ["NAMES", "Added", "Index", "index_path"]
 
 APPLICATION_ID = 0x43534E31  # "CSN1"
 VERSION = 1
@@ -90,6 +95,17 @@ CREATE TABLE projection_state (
 """
 
 
+class Added(NamedTuple):
+    """A commit for the index."""
+
+    made: Plan
+    """With rows as the index keeps them: payload sealed, place of the key as salt."""
+    uses: Sequence[tuple[int, Sequence[bytes]]]
+    """Positions and the blobs that they name."""
+    erases: Sequence[int]
+    """Positions whose payload it erases."""
+
+
 def index_path(wanted: str | None, ledger_id: str) -> str | None:
     """Where the index is kept: what ``index=`` names, else the user's cache; ``None`` for nowhere on disk."""
     if wanted == "memory":
@@ -109,6 +125,7 @@ class Index:
         self.writer = SqliteWriter(NAMES, limits)
         self._pool = ReaderPool()
         self._mutex = threading.RLock()
+        self._late: list[Added] = []
         self._db = self._opened()
 
     @property
@@ -136,6 +153,7 @@ class Index:
     def make_again(self) -> None:
         """Forget everything: the file was damaged, or does not agree with the stream."""
         with at_work, self._mutex:
+            self._late = []  # the stream has them
             old, self._pool = self._pool, ReaderPool()
             old.close()
             try:
@@ -146,21 +164,70 @@ class Index:
                 remove_files(self.path)
             self._db = self._opened()
 
+    # --- what is still to come ---
+
+    def add_later(self, added: Added) -> None:
+        """Take a commit that is durable in the stream and follows the head; it is added by the next who looks."""
+        with self._mutex:
+            self._late.append(added)
+
+    @property
+    def late_head(self) -> Head | None:
+        """The head with what is still to come; ``None`` when nothing is, and the head is that of the file."""
+        late = self._late
+        return Head(*late[-1].made.tree.head(), late[-1].made.recorded_at) if late else None
+
+    @property
+    def late_rows(self) -> int:
+        """How many entries are still to come."""
+        return sum(len(added.made.rows) for added in self._late)
+
+    def add_late(self) -> None:
+        """Add what is still to come, on any thread, in one transaction. Raises apsw errors; then the stream has it."""
+        with at_work, self._mutex:
+            if not self._late:
+                return
+            try:
+                with _transaction(self._db) as db:
+                    for added in self._late:
+                        # Another process may have read it from the stream already.
+                        if self.writer.head(db).size == added.made.rows[0][0] - 1:
+                            self._add(db, added)
+            finally:
+                self._late = []
+
+    def _add(self, db: apsw.Connection, added: Added) -> None:
+        try:
+            self.writer.write(db, added.made)
+        except apsw.ConstraintError as error:
+            raise apsw.CorruptError(str(error)) from None  # the stream knows better
+        for position, digests in added.uses:
+            use_blobs(db, position, digests)
+        if added.erases:
+            self.add_erasing(db, added.erases)
+
+    # --- connections ---
+
     @contextmanager
     def looking(self) -> Iterator[apsw.Connection]:
         """The writing connection, for statements of the loop that change nothing."""
         with at_work, self._mutex:
+            self.add_late()
             yield self._db
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
         """A write transaction: what happens inside is committed together, or not at all."""
-        with at_work, self._mutex, _transaction(self._db):
-            yield self._db
+        with at_work, self._mutex:
+            self.add_late()
+            with _transaction(self._db) as db:
+                yield db
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
         """One snapshot, on any thread."""
+        if self._late:
+            self.add_late()
         if self.path is None:
             with at_work, self._mutex, one_snapshot(self._db):
                 yield self._db
@@ -201,6 +268,7 @@ class Index:
         with at_work, self._mutex:
             self._pool.close()
             try:
+                self.add_late()
                 self._db.close(force=True)
             except apsw.Error:
                 leave_open([self._db])
@@ -291,10 +359,10 @@ def remove_files(path: str) -> None:
 
 
 @contextmanager
-def _transaction(db: apsw.Connection) -> Iterator[None]:
+def _transaction(db: apsw.Connection) -> Iterator[apsw.Connection]:
     db.execute("BEGIN IMMEDIATE")
     try:
-        yield
+        yield db
         db.execute("COMMIT")
     finally:
         if not db.getautocommit():

@@ -17,7 +17,7 @@ import apsw
 from chatsnapshot.clock import Clock, Entropy, uuid_text
 from chatsnapshot.errors import CommitUncertain, LedgerError, LimitExceeded, StoreUnavailable
 from chatsnapshot.jsonvalue import Blob, blob_digests
-from chatsnapshot.stores.base import Group, Outcome, Row
+from chatsnapshot.stores.base import Group, Head, Outcome, Row
 from chatsnapshot.stores.clockwatch import ClockWatch
 from chatsnapshot.stores.draft import LEDGER_CORRELATION
 from chatsnapshot.stores.imports import check_rows, named_positions, row_header
@@ -26,7 +26,7 @@ from chatsnapshot.stores.nats.answers import ApiError, Away, Denied, Unanswered,
 from chatsnapshot.stores.nats.blobs import Blobs
 from chatsnapshot.stores.nats.connection import Connection
 from chatsnapshot.stores.nats.follow import Follower
-from chatsnapshot.stores.nats.index import NAMES, use_blobs
+from chatsnapshot.stores.nats.index import NAMES, Added
 from chatsnapshot.stores.nats.messages import Facts, root_text, subject_token, write_message
 from chatsnapshot.stores.nats.sealing import KeyPlace, inline, parts_of, seal
 from chatsnapshot.stores.nats.vault import Vault
@@ -43,6 +43,9 @@ _FRAME_BYTES = 1024
 _PAUSE_SECONDS = 0.02
 _PAUSE_SECONDS_MAX = 0.25
 _SEQUENCES_KEPT = 100_000
+_ADD_SECONDS = 0.02
+"""So long the index may wait for what is in the stream, unless somebody looks into it."""
+_ADD_ROWS = 256
 
 Sealed = dict[bytes, tuple[KeyPlace, bytes]]
 """By event id: where the key is, and the sealed payload as the index keeps it."""
@@ -170,38 +173,46 @@ class Writing:
         self, groups: Sequence[Group], note: Group | None, noting: bool
     ) -> tuple[Plan, Sequence[Group]]:
         follower, index = self._follower, self._follower.index
+        late = index.late_head
+        if late is not None:
+            # Right after a commit of this process: the index would only say what is known here.
+            recorded_at, stamped = self._stamped(late, groups, note, noting)
+            sequences = follower.sequences
+            if all(
+                draft.fresh and draft.columns[4] in sequences for group in stamped for draft in group.drafts
+            ):
+                return self._planned(stamped, recorded_at, {}), stamped
         while True:
             with index.looking() as db:
                 head = follower.head(db)
-                recorded_at, stamped = self._watch.stamp(head.recorded_at, groups)
-                if not noting:
-                    stamped = groups
-                elif note is not None:
-                    stamped = [*groups, note]
+                recorded_at, stamped = self._stamped(head, groups, note, noting)
                 ids = known_ids(stamped)
                 rows = list(rows_by_id(db, NAMES, ids).values()) if ids else []
                 if not rows:
-                    return self._planned(db, stamped, recorded_at, {}), stamped
+                    return self._planned(stamped, recorded_at, {}), stamped
             known = {row[3]: row for row in await follower.opener.opened(rows)}
             with index.looking() as db:
                 if follower.head(db).size == head.size:
-                    return self._planned(db, stamped, recorded_at, known), stamped
+                    return self._planned(stamped, recorded_at, known), stamped
 
-    def _planned(
-        self, db: apsw.Connection, groups: Sequence[Group], recorded_at: str, known: Mapping[bytes, Row]
-    ) -> Plan:
+    def _stamped(
+        self, head: Head, groups: Sequence[Group], note: Group | None, noting: bool
+    ) -> tuple[str, Sequence[Group]]:
+        recorded_at, stamped = self._watch.stamp(head.recorded_at, groups)
+        if not noting:
+            return recorded_at, groups
+        return recorded_at, stamped if note is None else [*groups, note]
+
+    def _planned(self, groups: Sequence[Group], recorded_at: str, known: Mapping[bytes, Row]) -> Plan:
         follower = self._follower
         if len(follower.sequences) > _SEQUENCES_KEPT:
             follower.sequences.clear()
-        writer = follower.index.writer
-        return plan(
-            groups,
-            follower.tree,
-            recorded_at,
-            known,
-            lambda correlation: writer.last_sequence(db, correlation),
-            follower.sequences,
-        )
+        return plan(groups, follower.tree, recorded_at, known, self._last_sequence, follower.sequences)
+
+    def _last_sequence(self, correlation: str) -> int:
+        index = self._follower.index
+        with index.looking() as db:
+            return index.writer.last_sequence(db, correlation)
 
     async def _offer(
         self, made: Plan, headers: Sequence[bytes], blobs: Sequence[Blob], attempt: _Attempt
@@ -235,10 +246,7 @@ class Writing:
                 await self._wait(attempt, error, pause=attempt.lost > 0)
                 return False
             raise self._verdict(attempt, error) from None
-        try:
-            self._keep(made, facts, attempt.sealed)
-        except (apsw.Error, OSError) as error:
-            self._mend(error)  # the commit is acknowledged: the index reads it from the stream
+        self._keep(made, facts, attempt.sealed)
         await self._afterwards(made, blobs)
         return True
 
@@ -319,24 +327,32 @@ class Writing:
             )
 
     def _keep(self, made: Plan, facts: Sequence[Facts], sealed: Sealed) -> None:
-        """Tell the index of a commit that is durable; whatever happens to the index, it stays acknowledged."""
+        """Tell the index of a commit that is durable; the caller does not wait for it."""
         follower, index = self._follower, self._follower.index
         rows: list[Row] = []
         for row in made.rows:
             place, kept = sealed.get(row[3], (None, None))
             packed = None if place is None else place.packed()
             rows.append((*row[:9], kept, *row[10:13], packed, *row[14:]))
-        with index.writing() as db:
-            head = follower.head(db)
-            if head.size != made.rows[0][0] - 1:
-                return  # another process has read it from the stream already
-            follower.write(db, rows, made)
-            for one, row in zip(facts, made.rows, strict=True):
-                if one.blobs and row[9] is not None:
-                    use_blobs(db, row[0], blob_digests(row[9]))
-                if one.erases:
-                    index.add_erasing(db, one.erases)
+        uses = [
+            (row[0], blob_digests(row[9]))
+            for one, row in zip(facts, made.rows, strict=True)
+            if one.blobs and row[9] is not None
+        ]
+        erases = [position for one in facts for position in one.erases]
+        begun = index.late_head is not None
+        index.add_later(Added(made._replace(rows=rows, drafts=[], outcomes=[]), uses, erases))
         follower.tree = made.tree
+        full = index.late_rows >= _ADD_ROWS
+        if full or not begun:
+            asyncio.get_running_loop().call_later(0 if full else _ADD_SECONDS, self._add_late)
+
+    def _add_late(self) -> None:
+        index = self._follower.index
+        try:
+            index.add_late()
+        except (apsw.Error, OSError) as error:
+            self._mend(error)  # what was committed is acknowledged: the index reads it from the stream
 
     async def _afterwards(self, made: Plan, blobs: Sequence[Blob]) -> None:
         """Blobs that somebody removed in the moment of the commit are stored anew; who waits elsewhere is told."""
