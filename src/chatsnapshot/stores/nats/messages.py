@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from chatsnapshot.errors import Corrupt, FormatTooNew
 from chatsnapshot.stores.base import Row
 from chatsnapshot.stores.nats.sealing import KeyPlace
 
-__all__ = ["Facts", "Read", "read_message", "subject_token", "write_message"]
+__all__ = ["Facts", "Read", "framed", "read_message", "subject_token", "write_message"]
 
 VERSION = 1
 
@@ -73,6 +74,7 @@ _encode = msgspec.json.Encoder().encode
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
+@lru_cache(maxsize=4096)
 def subject_token(text: str) -> str:
     """A correlation as one token of a subject: what is no letter, digit, ``-`` or ``_`` as ``%XX``."""
     if _PLAIN.fullmatch(text):
@@ -87,6 +89,13 @@ def write_message(facts: Facts, header: bytes, kept: bytes | None) -> bytes:
     """The bytes of a message; ``kept`` is the sealed payload as the index keeps it."""
     body = b"" if kept is None or facts.parts else kept[1:]
     return b"".join((_encode(facts), b"\n", header, b"\n", body))
+
+
+def framed(subject: str, data: bytes, headers: str) -> bytes:
+    """A message in the protocol of NATS (HPUB); ``headers`` are whole lines, each with its end."""
+    head = f"NATS/1.0\r\n{headers}\r\n"
+    size = len(head)
+    return b"".join((f"HPUB {subject} {size} {size + len(data)}\r\n{head}".encode(), data, b"\r\n"))
 
 
 def root_text(root: bytes) -> str:

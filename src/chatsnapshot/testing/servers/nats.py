@@ -165,6 +165,11 @@ class NatsServer:
         return self._foreign or f"nats://127.0.0.1:{self._own.port}"
 
     @property
+    def pid(self) -> int:
+        """Process id; 0 when it does not run, or is not ours."""
+        return 0 if self.node is None else self.node.pid
+
+    @property
     def _own(self) -> Node:
         if self.node is None:
             raise LedgerError(f"the server is that of {URL_VARIABLE}, which is not ours to start or stop")
