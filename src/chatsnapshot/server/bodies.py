@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import zlib
 from collections.abc import AsyncIterator
 
@@ -116,14 +117,31 @@ def _too_slow() -> Problem:
 
 
 async def _timed(request: Request, seconds: float) -> AsyncIterator[bytes]:
+    """What arrives, each piece within the time. Without a task for each wait, as ``asyncio.wait_for`` makes one."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    late = False
+
+    def give_up() -> None:
+        nonlocal late
+        late = True
+        task.cancel()
+
     stream = request.stream()
     while True:
+        timer = loop.call_later(seconds, give_up)
         try:
-            piece = await asyncio.wait_for(stream.__anext__(), seconds)
+            piece = await stream.__anext__()
         except StopAsyncIteration:
             return
-        except (asyncio.TimeoutError, TimeoutError):
+        except asyncio.CancelledError:
+            if not late:
+                raise
+            if sys.version_info >= (3, 11):
+                task.uncancel()
             raise _too_slow() from None
+        finally:
+            timer.cancel()
         if piece:
             yield piece
 
