@@ -61,10 +61,10 @@ def with_refused(report: FlushReport, store: Store, timeout: float | None) -> Fl
 
     Raises ``TimeoutError`` when that takes longer than ``timeout`` seconds.
     """
-    settle = getattr(store, "settle", None)
+    settle = getattr(type(store), "settle", None)
     if settle is None:
         return report
-    refused = tuple(Failure(envelope_of(draft), error) for draft, error in settle(timeout))
+    refused = tuple(Failure(envelope_of(draft), error) for draft, error in settle(store, timeout))
     return FlushReport(report.stored, report.failures + refused)
 
 

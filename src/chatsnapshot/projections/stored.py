@@ -30,8 +30,13 @@ def bring_up(ledger: Any, projections: Iterable[Projection[Any]], *, whole: bool
 
     Fewer entries are folded in memory: a long state is not written anew for each event.
 
+    Behind a service that keeps the ledger, it is the service that does so.
+
     A read-only ledger, and one whose store refuses, is left as it is: what is new is then folded in memory.
     """
+    if hasattr(type(ledger._store), "bring_up") and not ledger.closed:
+        ledger._store.bring_up([(one.name, one.version) for one in projections], whole)
+        return
     if ledger.read_only or ledger.closed:
         return
     behind = []

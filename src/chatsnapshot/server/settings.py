@@ -75,7 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     uploads_max: int = 32
     """Uploads of lines at once; more are answered with 503 and Retry-After."""
 
-    ledgers_open_max: int = 500
+    ledgers_open_max: int = 100
     """Ledgers of ``any_ledger`` that are open at once; more are answered with 503 and Retry-After."""
 
     streams_max: int = 1_000

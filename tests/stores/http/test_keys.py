@@ -165,3 +165,24 @@ def test_a_key_may_come_from_a_file_and_nothing_shows_it(
     for file in tmp_path.rglob("*"):
         if file.is_file() and file != path:
             assert key.encode() not in file.read_bytes(), f"the key is in {file.name}"
+
+
+def test_the_service_folds_views_and_stores_them_for_who_may_not(
+    keyed: Keyed, use: Callable[..., str]
+) -> None:
+    with chatsnapshot.open(f"{keyed.server.address}?ledger=views&mode=direct") as ledger:
+        ledger.record_many([EVENT] * 200)
+    use("read")
+    with chatsnapshot.open(f"{keyed.server.address}?ledger=views&mode=direct") as ledger:
+        assert len(ledger.view("transcript", "run-1").items) == 200
+        taken: list[int] = []
+        real = ledger._store.read
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            page = real(*arguments, **options)
+            taken.append(len(page.rows))
+            return page
+
+        ledger._store.read = counted  # type: ignore[method-assign]
+        assert len(ledger.view("transcript", "run-1").items) == 200
+        assert sum(taken) <= 5, "the stored view is used, entries are not read again"

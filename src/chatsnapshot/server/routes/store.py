@@ -14,7 +14,10 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from chatsnapshot.errors import InvalidEvent, LedgerError, LimitExceeded
+from chatsnapshot.errors import InvalidEvent, LedgerError, LimitExceeded, NotFound
+from chatsnapshot.projections.base import Projection
+from chatsnapshot.projections.engine import resolve
+from chatsnapshot.projections.stored import bring_up
 from chatsnapshot.recorder import Recorder
 from chatsnapshot.server.bodies import media_type, whole
 from chatsnapshot.server.endpoints import Call, Endpoint, Parameter, Scope
@@ -30,6 +33,7 @@ _SEARCH = "chatsnapshot.projections.search.searching"
 _FEEDS = ("@feeds", "feed:")
 """Cursors of feeds are kept like states; who may read and record may move them."""
 _IDS_MAX = 100_000
+_VIEWS_MAX = 100
 _WAIT_SECONDS_MAX = 30.0
 _NOTHING = Query(event_types=("ledger.none",))
 
@@ -205,6 +209,19 @@ def _states(call: Call, name: str) -> None:
     call.ledger._check_writable()
 
 
+def _bring_up(call: Call, request: wire.Bring) -> None:
+    """Store what is new of views that this program has in the same version; what goes wrong is folded by the client."""
+    wanted: list[Projection[Any]] = []
+    for name, version in request.projections[:_VIEWS_MAX]:
+        try:
+            found = resolve(name)
+        except NotFound:
+            continue
+        if found.version == version:
+            wanted.append(found)
+    bring_up(call.ledger, wanted, whole=request.whole)
+
+
 def _save(call: Call, request: wire.Save) -> bool:
     _states(call, request.name)
     return call.ledger._store.save_states(
@@ -371,6 +388,7 @@ ENDPOINTS = (
             wire.Named, lambda call, one: call.ledger._store.load_state(one.name, one.version, one.key)
         ),
     ),
+    _endpoint("bring_up", "read", "store what is new of views", _in_thread(wire.Bring, _bring_up)),
     _endpoint("keys", "read", "keys that have a state", _in_thread(wire.Keys, _keys)),
     _endpoint("save_states", "read", "store states by compare-and-set", _in_thread(wire.Save, _save)),
     _endpoint("drop_states", "read", "forget the states of a projection", _in_thread(wire.Named, _drop)),

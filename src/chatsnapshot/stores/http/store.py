@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import msgspec
 from chatsnapshot.clock import Clock
 from chatsnapshot.errors import (
     CommitUncertain,
+    LedgerError,
     LimitExceeded,
     NotFound,
     ReadOnly,
@@ -38,7 +40,11 @@ from chatsnapshot.stores.open import Location
 
 __all__ = ["HttpStore"]
 
+_log = logging.getLogger("chatsnapshot")
+
 _LOOK_SECONDS = 1.0
+_FOLD_FACTOR = 6
+"""Folding views on the service may take so many times the seconds of a read."""
 _LONG_SECONDS = 600.0
 """An examination reads the whole ledger on the server."""
 
@@ -237,6 +243,17 @@ class HttpStore:
         """What the store of the service finds wrong with itself."""
         found: list[Finding] = self._read("examine", type=list[Finding], seconds=_LONG_SECONDS)
         return found
+
+    def bring_up(self, projections: Sequence[tuple[str, int]], whole: bool) -> None:
+        """Have the service store what is new of these views; where it does not, they are folded here."""
+        try:
+            self._read(
+                "bring_up",
+                wire.Bring(list(projections), whole),
+                seconds=self._asking.address.seconds * _FOLD_FACTOR,
+            )
+        except LedgerError as error:
+            _log.info("views of %s are folded here: %s", self.url, error)
 
     def checkpoint(self, name: str, version: int) -> Checkpoint | None:
         """Where a projection stands."""

@@ -23,6 +23,7 @@ __all__ = [
     "VERSION_HEADER",
     "Append",
     "Asked",
+    "Bring",
     "Erase",
     "Import",
     "Keys",
@@ -111,6 +112,13 @@ class Named(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     name: str
     version: int
     key: str = ""
+
+
+class Bring(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """``bring_up``: projections by name and version, and whether all of what is new is needed."""
+
+    projections: list[tuple[str, int]]
+    whole: bool
 
 
 class Keys(msgspec.Struct, array_like=True, forbid_unknown_fields=True):

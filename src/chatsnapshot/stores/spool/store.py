@@ -279,6 +279,10 @@ class SpooledStore:
             )
         return self._remote()
 
+    def bring_up(self, projections: Sequence[tuple[str, int]], whole: bool) -> None:
+        """Have the service store what is new of these views."""
+        self._asked(lambda http: http.bring_up(projections, whole))
+
     def checkpoint(self, name: str, version: int) -> Checkpoint | None:
         """Where a projection stands."""
         return self._remote().checkpoint(name, version)
