@@ -154,3 +154,46 @@ def test_a_file_of_somebody_else_is_never_taken_for_an_index(place: str, tmp_pat
     with pytest.raises(LedgerError, match="no index of a ledger on NATS"):
         chatsnapshot.open(f"{place}&index={path}")
     assert path.read_text() == "mine"
+
+
+def _entries_in(path: Path) -> int:
+    with apsw.Connection(str(path)) as db:
+        return int(db.execute("SELECT count(*) FROM entry").get)
+
+
+def test_what_was_just_recorded_is_added_for_whoever_looks(
+    place: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chatsnapshot.stores.nats.writing._ADD_SECONDS", 3600)
+    with chatsnapshot.open(place) as ledger:
+        first = [ledger.record("demo.step", {"n": n}, correlation_id="run") for n in range(3)]
+        assert _entries_in(_index(cache)) == 0  # the caller did not wait for it
+        again = ledger.record("demo.step", {"n": 0}, correlation_id="run", event_id=first[0].event_id)
+        assert again.position == 1
+        assert list(ledger.read(correlation_id="run")) == first
+        assert _entries_in(_index(cache)) == 3
+        last = ledger.record("demo.step", {"n": 3}, correlation_id="run")
+    assert _entries_in(_index(cache)) == 4  # with the end of the ledger
+    with chatsnapshot.open(place) as ledger:
+        assert list(ledger.read()) == [*first, last]
+
+
+def test_what_was_not_added_yet_is_not_lost_with_the_index(
+    place: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chatsnapshot.stores.nats.writing._ADD_SECONDS", 3600)
+    with chatsnapshot.open(place) as ledger:
+        core: Any = ledger._store
+
+        async def mend(engine: Any) -> None:
+            engine.mend(apsw.CorruptError("as if"))
+
+        made = [ledger.record("demo.step", {"n": n}, correlation_id="run") for n in range(2)]
+        core._call(mend)
+        made.append(ledger.record("demo.step", {"n": 2}, correlation_id="run"))
+        assert [entry.sequence for entry in made] == [1, 2, 3]
+        _no_table(_index(cache))
+        made.append(ledger.record("demo.step", {"n": 3}, correlation_id="run"))
+        assert [entry.sequence for entry in ledger.read()] == [1, 2, 3, 4]
+        assert list(ledger.read()) == made
+        assert ledger.verify().ok

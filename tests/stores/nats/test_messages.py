@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import chatsnapshot
 from chatsnapshot.errors import Corrupt, FormatTooNew
 from chatsnapshot.stores.base import LEAF, PAYLOAD, SALT
-from chatsnapshot.stores.nats.messages import Facts, read_message, subject_token, write_message
+from chatsnapshot.stores.nats.messages import Facts, framed, read_message, subject_token, write_message
 from chatsnapshot.stores.nats.sealing import KeyPlace, inline, open_sealed, parts_of, seal
 
 HEADER = (
@@ -114,3 +114,33 @@ def test_facts_of_a_commit_are_what_the_page_says(place: str) -> None:
         ]
         assert [one.root is None for one in facts] == [True, True, False]
         assert [one.subject.startswith(f"{engine.address.subjects}.ev.a%20b.") for one in got] == [True] * 3
+
+
+def test_a_message_is_framed_as_the_protocol_says() -> None:
+    assert framed("a.b", b"data", "Nats-Batch-Id: x\r\n") == (
+        b"HPUB a.b 30 34\r\nNATS/1.0\r\nNats-Batch-Id: x\r\n\r\ndata\r\n"
+    )
+
+
+class _PublicOnly:
+    """A client of which only what is public is there, as a later version of nats-py may be."""
+
+    def __init__(self, client: Any) -> None:
+        self._it = client
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_send_command":
+            raise AttributeError(name)
+        return getattr(self._it, name)
+
+
+def test_a_batch_also_goes_out_by_the_public_way(place: str) -> None:
+    with chatsnapshot.open(place) as ledger:
+        core: Any = ledger._store
+        connection = core._core.engine.connection
+        connection._client = _PublicOnly(connection._client)
+        made = ledger.record_many(
+            [{"event_type": "demo.step", "correlation_id": "run", "payload": {"n": n}} for n in range(150)]
+        )
+        assert [entry.position for entry in made] == list(range(1, 151))
+        assert ledger.verify().ok
