@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from chatsnapshot.errors import StoreFull, StoreUnavailable
 from chatsnapshot.server.app import application
 from chatsnapshot.server.service import Service
 from chatsnapshot.server.settings import Settings
+from chatsnapshot.server.streaming import Streamed
 from chatsnapshot.testing.wrappers import FaultyStore, HangingStore, PassingStore
 
 LINES = {"content-type": "application/x-ndjson"}
@@ -321,3 +322,65 @@ def test_memory_is_bounded_whatever_arrives(served: Any) -> None:
         watching.join()
     assert len(statuses) == 64 and statuses.count(200) >= 32 and set(statuses) <= {200, 503, 0}
     assert max(peaks) - before < 300, f"{before:.0f} MiB became {max(peaks):.0f} MiB"
+
+
+# --- its end ---
+
+
+def test_an_upload_that_goes_on_while_the_service_ends_is_told_how_far_it_was_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("chatsnapshot.server.lines._ENDING_SECONDS", 0.0)
+
+    async def work(client: httpx.AsyncClient, store: PassingStore, service: Service) -> None:
+        async def body() -> AsyncIterator[bytes]:
+            yield lines([event("key-1"), event("key-2")])
+            while service.ledgers["main"].head < 2:
+                await asyncio.sleep(0.01)
+            service.end()
+            for number in range(1_000):
+                yield lines([event(f"late-{number}")])
+                await asyncio.sleep(0)
+
+        answer = await client.post("/v1/events", content=body(), headers=LINES)
+        told = answer.json()
+        assert (answer.status_code, told["type"].rpartition(":")[2]) == (503, "ending")
+        assert told["committed_through_line"] == told["stored"] == service.ledgers["main"].head >= 2
+        assert service.uploads.taken == 0
+        assert (await client.get("/readyz")).status_code == 503
+
+    within(PassingStore, work)
+
+
+def test_a_client_that_takes_nothing_is_given_up_and_its_place_is_free() -> None:
+    async def work() -> list[str]:
+        async def pieces() -> AsyncIterator[bytes]:
+            try:
+                yield b"x" * 600_000
+            finally:
+                done.append("closed")
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.body":
+                sizes.append(len(message["body"]))
+                if len(sizes) == 2:
+                    await asyncio.Event().wait()  # for ever
+
+        async def receive() -> Any:
+            await asyncio.Event().wait()
+
+        answer = Streamed(
+            pieces(),
+            status_code=200,
+            media_type="text/plain",
+            disconnected=receive,
+            stall_seconds=0.05,
+            after=lambda: done.append("given"),
+        )
+        await asyncio.wait_for(answer({"type": "http"}, receive, send), 20)
+        return done
+
+    done: list[str] = []
+    sizes: list[int] = []
+    assert asyncio.run(work()) == ["closed", "given"]
+    assert max(sizes) <= 256 * 1024
