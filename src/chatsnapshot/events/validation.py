@@ -64,6 +64,17 @@ class Validator:
             if misfit is not None:
                 self._refuse(event_type, version or 1, misfit)
 
+    def fits(self, event_type: str, payload_json: bytes) -> bool:
+        """Whether a payload of version 1 is known to fit, without counting or refusing it where it does not."""
+        accept = self._accepts.get(event_type)
+        if accept is None:
+            return not self.schemas.versions(event_type)
+        try:
+            accept(payload_json)
+        except Exception:  # a class may raise anything
+            return False
+        return True
+
     def _first(self, event_type: str, version: int, payload_json: bytes) -> None:
         """No schema for this version of this type, or none was looked for yet."""
         if self.schemas.versions(event_type):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,13 @@ from chatsnapshot.stores.base import Draft
 
 if TYPE_CHECKING:
     from chatsnapshot.intake import Intake
+    from chatsnapshot.ledger import Ledger
 
 __all__ = ["check_draft", "drafts_of", "redact_drafts"]
 
 _NO_BLOBS: tuple[Blob, ...] = ()
 _json = msgspec.json.Encoder().encode
+_MENDS_MAX = 20
 _LOOKED_AT = 32
 """So many events are looked at together for secrets; only where one may be, each is looked at by itself."""
 
@@ -94,7 +97,41 @@ def _redact(draft: Draft, redactor: Redacts, intake: Intake) -> None:
     draft.payload_bytes = len(json)
 
 
-def check_draft(draft: Draft, intake: Intake) -> None:
-    """Hold the payload against the schema of its type; raises :class:`InvalidEvent` where the ledger is strict."""
-    if intake._check is not None:
-        intake._check(draft.columns[1], None, draft.columns[6] or b"")
+def check_draft(draft: Draft, ledger: Ledger) -> None:
+    """Hold the payload against the schema of its type; what does not fit goes to ``native.unfit``.
+
+    Raises :class:`InvalidEvent` where the ledger is strict and has other schemas for the type.
+    """
+    check = ledger._intake._check
+    if check is None:
+        return
+    event_type, json = draft.columns[1], draft.columns[6] or b""
+    if ledger.validator.fits(event_type, json):
+        return
+    for _ in range(_MENDS_MAX):
+        misfit = ledger.validator.schemas.misfit(event_type, 1, json)
+        if misfit is None or (mended := _without(json, misfit.path, event_type)) is None:
+            break
+        json = mended
+    check(event_type, None, json)
+    draft.columns = (*draft.columns[:6], json, *draft.columns[7:])
+    draft.payload_bytes = len(json)
+
+
+def _without(json: bytes, path: str, event_type: str) -> bytes | None:
+    """The payload with the key at the beginning of ``path`` put aside; ``None`` where there is none."""
+    payload = msgspec.json.decode(json)
+    key = re.split(r"[.\[]", path.removeprefix("$."), maxsplit=1)[0]
+    if key not in payload or key == "native":
+        return None
+    unfit = payload.pop(key)
+    if event_type == "execution.message" and key == "parts":
+        payload["content"] = unfit  # the content of a message may be anything
+        return _json(payload)
+    native = payload.setdefault("native", {})
+    if not isinstance(native, dict):
+        return None
+    native.setdefault("unfit", {})[key] = unfit
+    if event_type == "execution.message" and "content" not in payload and "parts" not in payload:
+        payload["role"] = "unknown"
+    return _json(payload)

@@ -77,9 +77,9 @@ def kind_of(facts: dict[str, Any], kind: int, parent: str | None, name: str) -> 
     """One of the keys of :data:`TABLE`."""
     found = None
     operation = facts.get("gen_ai.operation.name")
-    if operation is not None:
+    if type(operation) is str:
         found = OPERATIONS.get(operation)
-        if found is None and isinstance(operation, str) and operation.endswith("_memory"):
+        if found is None and operation.endswith("_memory"):
             found = "memory"
     if found is None:
         inference = facts.get("openinference.span.kind")

@@ -82,7 +82,7 @@ class Taking:
 
     def _keep(self, made: list[tuple[int, int, Draft, int]]) -> None:
         """Each message once, and nothing that the ledger's schemas refuse."""
-        intake, seen = self._ledger._intake, set[bytes]()
+        seen: set[bytes] = set()
         for _, _, draft, number in made:
             key = draft.columns[0]
             if key in self._told:
@@ -90,7 +90,7 @@ class Taking:
                     continue
                 seen.add(key)
             try:
-                check_draft(draft, intake)
+                check_draft(draft, self._ledger)
             except InvalidEvent as error:
                 self._refuse_span(number, str(error))
             self._drafts.append(draft)
