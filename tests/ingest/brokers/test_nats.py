@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import time
@@ -11,7 +12,11 @@ from typing import Any
 import pytest
 
 import chatsnapshot
-from chatsnapshot.clock import foreign_uuid, uuid_text
+from chatsnapshot.clock import foreign_uuid, idempotent_uuid, uuid_text
+from chatsnapshot.errors import StoreUnavailable
+from chatsnapshot.ingest.brokers.nats import follow
+from chatsnapshot.ingest.brokers.natsaddress import read_stream
+from chatsnapshot.ingest.brokers.taking import Taker
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:
@@ -77,7 +82,7 @@ def test_a_message_id_of_the_producer_makes_the_id_of_the_event(stream: Any, ing
     stream.publish(event(1))
     stream.publish(event(1))
     assert ingest(stream.url)[1]["stored"] == 3  # equal messages are events of their own
-    key = chatsnapshot.clock.idempotent_uuid("run-1", f"nats {stream.name} id order-1")
+    key = idempotent_uuid("run-1", f"nats {stream.name} id order-1")
     assert ingest.events()[0].event_id == uuid_text(key)
 
 
@@ -205,3 +210,28 @@ def test_a_broker_that_is_not_there_is_an_error_that_shows_no_password(ingest: A
     process = ingest.start("nats://me:hunter2@127.0.0.1:1/s", "--until-idle")
     _, err = process.communicate(timeout=30)
     assert process.returncode == 1 and "cannot be reached" in err and "hunter2" not in err
+
+
+def test_a_ledger_that_takes_nothing_for_a_moment_is_tried_again_and_nothing_is_acknowledged_before(
+    stream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.publish(*[event(number) for number in range(10)])
+    pending: list[int] = []
+    notes: list[str] = []
+    with chatsnapshot.open("memory:") as ledger:
+        taker = Taker(ledger)
+        take = taker.take
+
+        def away(messages: Any) -> Any:
+            if len(pending) < 2:
+                pending.append(stream.consumer("one").num_ack_pending)
+                raise StoreUnavailable("the disk is away")
+            return take(messages)
+
+        monkeypatch.setattr(taker, "take", away)
+        source = read_stream(f"{stream.url}?consumer=one")
+        report = asyncio.run(follow(source, taker, asyncio.Event(), until_idle=True, note=notes.append))
+        assert (report.stored, report.refused_count) == (10, 0)
+        assert pending == [10, 10]
+        assert [note for note in notes if "trying again" in note] == notes and len(notes) == 1
+        assert [entry.payload["n"] for entry in ledger.read()] == list(range(10))

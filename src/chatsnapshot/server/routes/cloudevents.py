@@ -243,7 +243,7 @@ ENDPOINTS = (
             "required": True,
             "content": {
                 EVENT_TYPE: {"schema": _CLOUDEVENT},
-                BATCH_TYPE: {"schema": {"type": "array", "items": _CLOUDEVENT, "maxItems": 1_000}},
+                BATCH_TYPE: {"schema": {"type": "array", "items": _CLOUDEVENT}},
             },
         },
         responses={
