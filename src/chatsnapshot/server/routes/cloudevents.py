@@ -204,9 +204,9 @@ _CLOUDEVENT = {
         "id": {"type": "string", "minLength": 1},
         "source": {"type": "string", "format": "uri-reference", "minLength": 1},
         "type": {"type": "string", "minLength": 1},
-        "subject": {"type": "string"},
-        "time": {"type": "string", "format": "date-time"},
-        "correlationid": {"type": "string", "minLength": 1},
+        "subject": {"type": ["string", "null"], "minLength": 1},
+        "time": {"type": ["string", "null"], "format": "date-time"},
+        "correlationid": {"type": ["string", "null"], "minLength": 1},
     },
 }
 
