@@ -40,6 +40,7 @@ SECTIONS = {
     },
     "Serve": {
         "serve": (_HOME + "serve", "Serve ledgers over HTTP."),
+        "mcp": (_HOME + "mcp", "Serve a ledger to models, over MCP."),
         "keys": (_HOME + "keys", "Make, list and revoke the API keys of a service."),
         "spool": (_HOME + "spool", "List, send and drop what waits here for a service."),
     },
