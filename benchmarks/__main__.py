@@ -24,6 +24,7 @@ MEASUREMENTS = (
     "postgresql",
     "scale",
     "nats",
+    "otlp",
     "http",
     "remote",
 )

@@ -27,6 +27,7 @@ from benchmarks.otlpload import BATCH, HEADERS, bodies, send
 SPANS = 2_000
 ROUNDS = 3
 PATIENCE_SECONDS = 120
+START_SECONDS = 300
 WANTED = {"mlflow": 20, "phoenix": 50}
 
 
@@ -56,12 +57,13 @@ class Peer:
             stderr=self.log,
             start_new_session=True,
         )
-        self._wait(url)
+        self.page = url
 
-    def _wait(self, url: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+    def wait(self) -> None:
+        """Until it answers; a peer makes its tables first."""
+        deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5):
+            with contextlib.suppress(OSError), urllib.request.urlopen(self.page, timeout=20):
                 return
             if self.process.poll() is not None:
                 break
@@ -100,6 +102,9 @@ class Ours:
         self.ledger = folder / "runs.db"
         self.served = Served(self.ledger)
         self.url = f"{self.served.url}/v1/traces"
+
+    def wait(self) -> None:
+        """It listens before its address is told."""
 
     def count(self) -> int:
         import chatsnapshot
@@ -179,6 +184,8 @@ def _side_by_side(starts: dict[str, Callable[[Path], Peer | Ours]], folders: dic
     try:
         for name, start in starts.items():
             running[name] = start(folders[name])
+        for peer in running.values():
+            peer.wait()
         found: dict[str, list[Found]] = {name: [] for name in running}
         for number in range(ROUNDS + 1):
             for name, peer in running.items():

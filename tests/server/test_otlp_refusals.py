@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import httpx
@@ -18,7 +19,7 @@ SPANS = {
 }
 
 
-def asked(settings: Settings, tries: Any) -> list[httpx.Response]:
+def asked(settings: Settings, tries: Any, **sent: Any) -> list[httpx.Response]:
     """The answers to the same request, with ``tries`` done to the ledger before each."""
 
     async def run() -> list[httpx.Response]:
@@ -31,7 +32,7 @@ def asked(settings: Settings, tries: Any) -> list[httpx.Response]:
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
                 for prepare in tries:
                     prepare(service)
-                    answers.append(await client.post("/v1/traces", json=SPANS))
+                    answers.append(await client.post("/v1/traces", **(sent or {"json": SPANS})))
         finally:
             await service.stop()
         return answers
@@ -75,3 +76,12 @@ def test_too_much_at_once_is_to_be_sent_again() -> None:
     settings = Settings(ledgers={"main": "memory:"}, bodies_bytes_max=10)
     (answer,) = asked(settings, [lambda service: None])
     assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
+
+
+def test_without_the_extra_json_is_taken_and_protobuf_says_what_to_install(monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1.trace_service_pb2", None)
+    settings = Settings(ledgers={"main": "memory:"})
+    assert asked(settings, [lambda service: None])[0].status_code == 200
+    sent = {"content": b"", "headers": {"content-type": "application/x-protobuf"}}
+    (answer,) = asked(settings, [lambda service: None], **sent)
+    assert answer.status_code == 415 and "chatsnapshot[otlp]" in answer.json()["detail"]

@@ -42,7 +42,7 @@ def read_logs(body: bytes) -> Iterator[Log | Refused]:
 
 
 def _missing() -> MissingExtra:
-    return MissingExtra("OTLP in protobuf (http/json works without)", "otlp")
+    return MissingExtra("OTLP in protobuf", "otlp")
 
 
 def _parsed(kind: Any, body: bytes) -> Any:

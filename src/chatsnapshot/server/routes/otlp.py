@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from starlette.responses import Response
 
-from chatsnapshot.errors import InvalidEvent
+from chatsnapshot.errors import InvalidEvent, MissingExtra
 from chatsnapshot.ingest.otlp import jsonform
 from chatsnapshot.ingest.otlp.event import Event
 from chatsnapshot.ingest.otlp.logs import events_of_log
@@ -80,6 +80,8 @@ def _read(taking: Taking, body: bytes, kind: str, signal: _Signal, redact: objec
         taking.read(body, getattr(module, signal.reader), signal.events_of, redact)
     except InvalidEvent as error:
         raise Problem(400, "otlp", str(error)) from None
+    except MissingExtra as error:
+        raise Problem(415, "content-type", f"{error}; or export as http/json", accepted=[JSON]) from None
 
 
 def _answer(kind: str, signal: _Signal, taking: Taking) -> Response:
