@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -40,8 +41,7 @@ class _Array:
     @classmethod
     def nothing(cls: type[A]) -> A:
         """NULL in the place of an array."""
-        made = cls.__new__(cls)
-        made.data = None
+        made: A = _nothing(cls)  # type: ignore[arg-type]
         return made
 
     @classmethod
@@ -51,6 +51,13 @@ class _Array:
         if values.count(first) < len(values):
             return cls(values)  # type: ignore[call-arg, arg-type]
         return cls.nothing() if first is None else cls([first])  # type: ignore[call-arg, arg-type]
+
+
+@cache
+def _nothing(kind: Any) -> Any:
+    made = kind.__new__(kind)
+    made.data = None
+    return made
 
 
 class BytesArray(_Array):
@@ -75,6 +82,17 @@ class TextArray(_Array):
         else:
             encoded = _joined(list(map(str.encode, values)))  # type: ignore[arg-type]
         super().__init__(encoded, len(values), nulls)
+
+    @classmethod
+    def few(cls, values: Sequence[str]) -> TextArray:
+        """As :meth:`shortest`, for texts of which there are few in a ledger: one alone is kept."""
+        first = values[0]
+        return cls(values) if values.count(first) < len(values) else _alone(first)
+
+
+@lru_cache(maxsize=1024)
+def _alone(text: str) -> TextArray:
+    return TextArray([text])
 
 
 class UuidArray(BytesArray):
@@ -121,7 +139,8 @@ def _with_nulls(values: Sequence[bytes | None]) -> bytes:
 
 
 def register(connection: psycopg.Connection[Any]) -> None:
-    """Let a connection take these arrays as parameters."""
+    """Let a connection take these arrays as parameters, and give ids as 16 bytes."""
+    connection.adapters.register_loader("uuid", psycopg.types.string.ByteaBinaryLoader)
     for dumper in _dumpers:
         connection.adapters.register_dumper(dumper.of, dumper)
 

@@ -14,7 +14,23 @@ DECLARE
   v_width integer;
   v_open bytea;
   v_full integer;
+  v_rest bigint;
 BEGIN
+  v_count := octet_length(p_leaves) / 32;
+  IF v_count <= 32 AND p_size % 256 + v_count < 256 THEN
+    -- A few leaves, and no tile becomes full: leaf by leaf, for a query at each height costs more.
+    FOR v_leaf IN 0 .. v_count - 1 LOOP
+      v_nodes := substring(p_leaves FROM 32 * v_leaf + 1 FOR 32);
+      v_rest := p_size + v_leaf;
+      WHILE v_rest % 2 = 1 LOOP
+        v_nodes := sha256('\x01'::bytea || substring(v_kept FROM octet_length(v_kept) - 31) || v_nodes);
+        v_kept := substring(v_kept FROM 1 FOR octet_length(v_kept) - 32);
+        v_rest := v_rest / 2;
+      END LOOP;
+      v_kept := v_kept || v_nodes;
+    END LOOP;
+    RETURN v_kept;
+  END IF;
   WHILE octet_length(v_nodes) > 0 LOOP
     v_count := octet_length(v_nodes) / 32;
     IF v_height % 8 = 0 THEN

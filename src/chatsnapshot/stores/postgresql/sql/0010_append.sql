@@ -6,7 +6,7 @@ CREATE FUNCTION chatsnapshot.append(
   p_ledger integer,
   p_clock text,           -- the ledger's clock, YYYY-MM-DDTHH:MM:SS.ffffffZ
   p_noted boolean,        -- whether the ledger says already that the clock is behind
-  p_check uuid[],         -- ids that may be known; those just made cannot be
+  p_check uuid[],         -- ids that may be known (those just made cannot be); NULL for none
   p_correlations text[],  -- the different correlations of the batch
   p_which integer[],      -- for each event the number of its correlation in p_correlations; NULL: there is one only
   p_nth integer[],        -- and which of the events of that correlation it is: 1, 2, 3 ...; NULL: in their order
@@ -92,11 +92,16 @@ BEGIN
     INSERT INTO chatsnapshot.payload (ledger, position, salt, payload)
       VALUES (p_ledger, v_size + 1, p_salts, p_payload[1]);
   ELSE
-    v_sequences := ARRAY(
-      SELECT coalesce((
-        SELECT max(e.sequence) FROM chatsnapshot.entry AS e
-        WHERE e.ledger = p_ledger AND e.correlation_id = p_correlations[i]), 0)
-      FROM generate_series(1, cardinality(p_correlations)) AS i ORDER BY i);
+    IF cardinality(p_correlations) = 1 THEN
+      v_sequences := ARRAY[coalesce(v_sequence, 0)];
+    ELSE
+      -- Not max(): the server may take it for cheap to look at every event of a correlation.
+      v_sequences := ARRAY(
+        SELECT coalesce((
+          SELECT e.sequence FROM chatsnapshot.entry AS e
+          WHERE e.ledger = p_ledger AND e.correlation_id = p_correlations[i] ORDER BY e.sequence DESC LIMIT 1), 0)
+        FROM generate_series(1, cardinality(p_correlations)) AS i ORDER BY i);
+    END IF;
     SELECT string_agg(sha256(p_header[i] || v_stamp || p_trailer[least(i, cardinality(p_trailer))]), '' ORDER BY i)
       INTO v_leaves FROM generate_series(1, v_count) AS i;
     v_frontier := chatsnapshot.grow(p_ledger, v_size, v_frontier, v_leaves);
