@@ -18,8 +18,8 @@ __all__ = ["archived", "known_of", "read_page", "rows_by_id"]
 
 
 _COLUMNS = (
-    'position, sequence, recorded_at, uuid_send(event_id), event_type, "timestamp", source, correlation_id, '
-    "uuid_send(causation_id), schema_version, attributes, leaf, commitment, payload_bytes"
+    'position, sequence, recorded_at, event_id, event_type, "timestamp", source, correlation_id, '
+    "causation_id, schema_version, attributes, leaf, commitment, payload_bytes"
 )
 _POSITION, _BYTES = 0, 13
 _SPECIAL = re.compile(r"[!-/:-@\[-`{-~]")
@@ -98,7 +98,7 @@ def known_of(db: Connection, ledger: int, event_ids: Sequence[bytes]) -> set[byt
     """Those of the ids that the ledger has."""
     found = _rows(
         db,
-        f"SELECT uuid_send(event_id) FROM chatsnapshot.entry WHERE ledger = {ledger:d} AND event_id = ANY (%s)",
+        f"SELECT event_id FROM chatsnapshot.entry WHERE ledger = {ledger:d} AND event_id = ANY (%s)",
         [UuidArray(event_ids)],
     )
     return {event_id for (event_id,) in found}
