@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -85,6 +86,9 @@ def fits(path: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 0, done.stdout
+    report = json.loads(done.stdout)
+    assert (report["misfits"]["count"], report["dangling_causes"], report["open_tool_calls"]) == (0, [], [])
+    assert report["misfits"]["checked"] == report["entries"]
 
 
 def test_langgraph(told: Any) -> None:
