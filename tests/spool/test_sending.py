@@ -210,8 +210,9 @@ for number in range(100000):
         last = -1
         while last < 15 + 10 * turn:
             last = int(one.line())
-        one.kill()
-        told[one.process.pid] = last
+        one.process.kill()
+        told[one.process.pid] = int(([str(last), *one.process.stdout.read().split()])[-1])
+        one.end()
     with chatsnapshot.open(place) as ledger:
         assert ledger.flush(30).ok
         total = 0
