@@ -44,15 +44,18 @@ class _Bounded(H11Protocol):
         super().on_response_complete()
 
     def _busy(self) -> bool:
-        """Whether a request is under way; the service times its body itself."""
-        return self.cycle is not None and not self.cycle.response_complete
+        """Whether a request is under way, whose body the service times itself, or an answer not taken yet."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        return answering or self.transport.get_write_buffer_size() > 0
 
     def _every(self) -> float:
         return min(self.head_seconds_max, self.stall_seconds_max) / 4
 
     def _look(self) -> None:
         now = self.loop.time()
-        if not self._busy() and now - self._idle_since > self.head_seconds_max:
+        if self._busy():
+            self._idle_since = now
+        elif now - self._idle_since > self.head_seconds_max:
             self.transport.abort()
             return
         unsent = self.transport.get_write_buffer_size()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 import resource
 import socket
-import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 HEAD = b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -108,30 +111,60 @@ def test_check_22_many_slow_uploads_leave_room_for_everything_else(limited: Any,
     kit.until(lambda: service.client.post("/v1/events", content=b"", headers=kit.LINES).status_code == 200)
 
 
-def test_check_22_a_client_that_takes_nothing_is_given_up(limited: Any, kit: Any) -> None:
-    service = limited(stall_seconds_max=1.0)
+def filled(service: Any, kit: Any) -> Any:
     for number in range(10):
         events = [kit.event(payload={"text": f"{number} " + "x" * 200_000})] * 30
         assert service.client.post("/v1/events", json=events).status_code == 200
-    for path in (b"/v1/events?limit=1000", b"/v1/stream?after=0"):
-        connection = socket.socket()
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        connection.connect(("127.0.0.1", int(service.url.rpartition(":")[2])))
-        connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        gone = threading.Event()
+    return service
 
-        def watch(gone: threading.Event = gone) -> None:
-            with httpx.Client(base_url=service.url) as client:
-                kit.until(lambda: "chatsnapshot_http_requests_open 1\n" in client.get("/metrics").text)
-            gone.set()
 
-        time.sleep(0.3)
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        watcher.join(20)
-        assert gone.is_set(), path
-        assert closed_within(connection, 10)
-        connection.close()
+def slow_client(service: Any, path: bytes) -> socket.socket:
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    connection.connect(("127.0.0.1", int(service.url.rpartition(":")[2])))
+    connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return connection
+
+
+def sockets(pid: int) -> int:
+    """How many sockets a process holds."""
+    found = 0
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found += os.readlink(one).startswith("socket:")
+        except OSError:
+            pass
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
+@pytest.mark.parametrize("path", [b"/v1/events?limit=1000", b"/v1/stream?after=0"])
+def test_check_22_a_client_that_takes_nothing_is_given_up(limited: Any, kit: Any, path: bytes) -> None:
+    service = filled(limited(stall_seconds_max=1.0), kit)
+    before = sockets(service.process.pid)
+    with slow_client(service, path):
+        kit.until(lambda: sockets(service.process.pid) > before)
+        kit.until(lambda: sockets(service.process.pid) <= before)
+    assert service.client.get("/v1/head").status_code == 200
+
+
+def test_check_22_a_client_that_takes_its_answer_slowly_gets_all_of_it(limited: Any, kit: Any) -> None:
+    service = filled(limited(stall_seconds_max=3.0, head_seconds_max=0.5), kit)
+    with slow_client(service, b"/v1/events?limit=1000") as connection:
+        connection.settimeout(20)
+        found = b""
+        begin = time.monotonic()
+        while b"\r\n\r\n" not in found:
+            found += connection.recv(65_536)
+        head, _, body = found.partition(b"\r\n\r\n")
+        wanted = int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
+        taken = len(body)
+        while taken < wanted:
+            piece = connection.recv(65_536)
+            assert piece, f"cut off after {taken:,} of {wanted:,} bytes and {time.monotonic() - begin:.1f} s"
+            taken += len(piece)
+            time.sleep(4 * len(piece) / wanted)
+    assert time.monotonic() - begin > 3 and wanted > 8_000_000
 
 
 def test_check_22_of_too_many_connections_the_idle_ones_make_room(limited: Any, kit: Any) -> None:
