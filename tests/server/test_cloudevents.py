@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -371,3 +373,20 @@ def test_the_examples_of_the_specification_are_taken_or_refused_with_a_reason(
     )
     strange = {number: why for number, why in refused.items() if not any(one in why for one in known)}
     assert strange == {}
+
+
+def test_the_service_answers_as_it_is_described(serve: Any, tmp_path: Path) -> None:
+    served = serve("--ledger", "memory:")
+    found = subprocess.run(
+        [
+            sys.executable, "-m", "schemathesis.cli", "run", f"{served.url}/v1/openapi.json", "--seed", "1",
+            "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,"
+            "response_schema_conformance,negative_data_rejection",
+            "--include-path-regex", "/cloudevents$", "--phases", "coverage,fuzzing", "--max-examples", "20", "--no-color",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout[-4_000:] + found.stderr[-2_000:]

@@ -19,7 +19,7 @@ __all__ = ["CloudEvent", "checked", "is_json", "media_type_of"]
 _NAME = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
 _URI = re.compile(r"[^\x00-\x20<>\"{}|\\^`\x7f-\x9f]+")
 _MEDIA = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:\s*;.*)?", re.ASCII)
-_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff﷐-﷯￾￿]")
+_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _REQUIRED = ("specversion", "id", "source", "type")
 _NOT_EMPTY = frozenset(
     (*_REQUIRED, "subject", "dataschema", "datacontenttype", "correlationid", "causationid")
