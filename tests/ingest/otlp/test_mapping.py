@@ -310,3 +310,15 @@ def test_a_large_request_is_taken_in_several_commits(otlp: Any) -> None:
     assert otlp.take(*spans, otlp.span(2_501, "new")).refused == 0
     assert otlp.take(*[{**span, "name": "changed"} for span in spans[:3]], *spans).refused == 3 + 0
     assert len(otlp.entries()) == 2_501
+
+
+def test_a_message_of_a_refused_span_is_stored_for_the_other_span_that_tells_it(otlp: Any) -> None:
+    otlp.take(otlp.span(1, "chat", chat([], [], **{"gen_ai.request.model": "first"})))
+    changed = otlp.span(1, "chat", chat(ASKED, ANSWER))
+    other = otlp.span(2, "chat", chat(ASKED, []), at=10)
+    assert otlp.take(changed, other).refused == 1
+    told = [payload.get("content") for kind, payload in otlp.told() if kind == "execution.message"]
+    assert told == ["My lamp came broken."]
+    assert otlp.take(otlp.span(3, "chat", chat(ASKED, ANSWER), at=20)).refused == 0
+    told = [payload.get("content") for kind, payload in otlp.told() if kind == "execution.message"]
+    assert told == ["My lamp came broken.", "A new one comes."]

@@ -37,6 +37,8 @@ class Taking:
         self._drafts: list[Draft] = []
         self._owners: list[int] = []
         self._told: set[bytes] = set()
+        self._again: dict[bytes, list[tuple[Draft, int]]] = {}
+        """The same messages as other spans of the request tell them: for when the first of them is refused."""
         self._away: set[int] = set()
         self.refused = 0
         self.reason = ""
@@ -82,23 +84,23 @@ class Taking:
 
     def _keep(self, made: list[tuple[int, int, Draft, int]]) -> None:
         """Each message once, and nothing that the ledger's schemas refuse."""
-        seen: set[bytes] = set()
         for _, _, draft, number in made:
-            key = draft.columns[0]
-            if key in self._told:
-                if key in seen:
-                    continue
-                seen.add(key)
             try:
                 check_draft(draft, self._ledger)
             except InvalidEvent as error:
                 self._refuse_span(number, str(error))
+        seen: set[bytes] = set()
+        for _, _, draft, number in made:
+            if number in self._away:
+                continue
+            key = draft.columns[0]
+            if key in self._told:
+                if key in seen:
+                    self._again.setdefault(key, []).append((draft, number))
+                    continue
+                seen.add(key)
             self._drafts.append(draft)
             self._owners.append(number)
-        if self._away:
-            kept = [index for index, owner in enumerate(self._owners) if owner not in self._away]
-            self._drafts = [self._drafts[index] for index in kept]
-            self._owners = [self._owners[index] for index in kept]
 
     async def commit(self) -> None:
         """Store what was read; durable when it returns. Raises what keeps the store from taking anything."""
@@ -108,8 +110,6 @@ class Taking:
             end = min(start + GROUP_EVENTS, len(drafts))
             await self._group(drafts[start:end], owners[start:end])
             start = end
-        for key in self._told:
-            self._memory.tell(key)
 
     async def _group(self, drafts: list[Draft], owners: list[int]) -> None:
         while drafts:
@@ -123,18 +123,28 @@ class Taking:
                 self._refuse_span(owners[0], str(outcome))
                 return
             else:
-                self.events += len(rows_of(outcome))
+                self._stored(drafts, len(rows_of(outcome)))
                 return
+
+    def _stored(self, drafts: list[Draft], count: int) -> None:
+        self.events += count
+        for draft in drafts:
+            if draft.columns[0] in self._told:
+                self._memory.tell(draft.columns[0])
 
     async def _apart(self, drafts: list[Draft], owners: list[int]) -> None:
         """Each span by itself, where the store takes not all of them."""
+        lost: list[tuple[Draft, int]] = []
         for owner in dict.fromkeys(owners):
             own = [draft for draft, of in zip(drafts, owners, strict=True) if of == owner]
             outcome = await self._ledger._recorder.acommit(Group(own))
             if isinstance(outcome, (InvalidEvent, LimitExceeded, EventConflict)):
                 self._refuse_span(owner, str(outcome))
+                lost += filter(None, [self._told_again(draft.columns[0]) for draft in own])
             else:
-                self.events += len(rows_of(outcome))
+                self._stored(own, len(rows_of(outcome)))
+        if lost:
+            await self._group([draft for draft, _ in lost], [owner for _, owner in lost])
 
     def _without_conflicts(
         self, error: LedgerError, drafts: list[Draft], owners: list[int]
@@ -163,7 +173,9 @@ class Taking:
                 )
             elif fields := differences(draft, row):
                 dropped.add(index)
-                if key not in self._told:
+                if key in self._told:
+                    self._memory.tell(key)
+                else:
                     refused.setdefault(
                         owners[index], str(EventConflict(uuid_text(key), fields, row[0] or None))
                     )
@@ -171,10 +183,24 @@ class Taking:
             raise error
         for owner, reason in refused.items():
             self._refuse_span(owner, reason)
-        kept = [
-            index for index in range(len(drafts)) if index not in dropped and owners[index] not in self._away
-        ]
-        return [drafts[index] for index in kept], [owners[index] for index in kept]
+        kept: list[tuple[Draft, int]] = []
+        for index, (draft, owner) in enumerate(zip(drafts, owners, strict=True)):
+            if index in dropped:
+                continue
+            if owner not in self._away:
+                kept.append((draft, owner))
+            elif (again := self._told_again(draft.columns[0])) is not None:
+                kept.append(again)
+        return [draft for draft, _ in kept], [owner for _, owner in kept]
+
+    def _told_again(self, key: bytes) -> tuple[Draft, int] | None:
+        """The same message as a span tells it that is not refused."""
+        others = self._again.get(key, [])
+        while others:
+            found = others.pop(0)
+            if found[1] not in self._away:
+                return found
+        return None
 
     def _refuse_span(self, owner: int, reason: str) -> None:
         if owner not in self._away:
