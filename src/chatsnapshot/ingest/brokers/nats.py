@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.clock import timestamp_text
@@ -274,10 +275,8 @@ class _Following:
         given = headers.get("Nats-Msg-Id")
         number = about.sequence.stream
         key = f"nats {self._source.name} id {given}" if given else f"nats {self._source.name} {number} {at}"
-        if len(key) > 256:
-            from hashlib import sha256
-
-            key = f"nats {self._source.name[:64]} hash {sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        if len(key) > 256 or not key.isprintable():  # an id of a producer can be any text
+            key = f"nats hash {sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
         place = f"message {number} of {self._source.stream} ({one.subject})"
         return Message(
             key, place, at, tuple((str(name), str(value)) for name, value in headers.items()), one.data

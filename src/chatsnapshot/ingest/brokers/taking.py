@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from chatsnapshot.clock import foreign_uuid, uuid_text
+from chatsnapshot.clock import foreign_uuid, uuid_bytes, uuid_text
 from chatsnapshot.envelope import EventEnvelope, Source, check_event_type
-from chatsnapshot.errors import InvalidEvent, LimitExceeded
+from chatsnapshot.errors import InvalidEvent, LedgerError, LimitExceeded
 from chatsnapshot.ingest.brokers.message import Message, event_of
 from chatsnapshot.ingest.cloudevents.mapping import Mapper
 from chatsnapshot.ingesting import BadLine, Ingest
@@ -86,8 +86,9 @@ class Taker:
         if bad:
             refused = [Refused(messages[one.number - 1].place, one.reason) for one in bad]
             set_aside = [self._rejection(messages[one.number - 1], one.reason) for one in bad]
-            # A conflict says that it was set aside before, in other words.
-            _, _, last = self._commit(iter(set_aside), [])
+            not_aside: list[BadLine] = []
+            _, _, last = self._commit(iter(set_aside), not_aside)
+            self._check_known([set_aside[one.number - 1]["event_id"] for one in not_aside], not_aside)
             position = max(position, last)
         old = self.report
         self.report = BrokerReport(
@@ -101,6 +102,12 @@ class Taker:
             for one in refused:
                 self._on_refused(one)
         return frozenset(one.number - 1 for one in bad)
+
+    def _check_known(self, event_ids: list[str], why: list[BadLine]) -> None:
+        """What was set aside before, in other words, is there; what is not must stay with the broker."""
+        known = self.ledger._store.get([uuid_bytes(one) for one in event_ids]) if event_ids else {}
+        if len(known) < len(event_ids):
+            raise LedgerError(f"a message can be neither stored nor set aside: {why[0].reason}")
 
     def _commit(self, items: Iterator[Any], bad: list[BadLine]) -> tuple[int, int, int]:
         with closing(Ingest(self.ledger, skip_bad=True, on_bad=bad.append, **self._options)) as work:
