@@ -85,6 +85,7 @@ def test_commands_that_make_a_ledger_are_named_on_the_page() -> None:
         "backup",
         "doctor",
         "fsck",
+        "keys",
         "promote",
         "spool",
     ):  # these open what is there, by themselves
