@@ -12,6 +12,7 @@ _SENT = re.compile(rb'"sent":([0-9.]+)')
 _HEAD = b"GET /v1/stream?after=0 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 _POST = b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 _BATCH = 10
+_POSTERS = 5
 
 
 class Stream(asyncio.Protocol):
@@ -31,7 +32,7 @@ class Stream(asyncio.Protocol):
             self._late.append(time.time() - float(found[1]))
 
 
-async def _post(port: int, a_second: int, seconds: int) -> int:
+async def _post(port: int, a_second: int, seconds: int, took: list[float]) -> int:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     begin, posted = time.perf_counter(), 0
     while posted < a_second * seconds:
@@ -54,6 +55,7 @@ async def _post(port: int, a_second: int, seconds: int) -> int:
         assert b" 200 " in head, head
         await reader.readexactly(int(re.search(rb"content-length: (\d+)", head, re.I)[1]))  # type: ignore[index]
         posted += _BATCH
+        took.append(time.time() - sent)
     writer.close()
     return posted
 
@@ -65,7 +67,11 @@ async def _load(port: int, streams: int, a_second: int, seconds: int) -> dict[st
     await asyncio.sleep(1)
     late.clear()
     begin, cpu = time.perf_counter(), time.process_time()
-    posted = await _post(port, a_second, seconds)
+    # Several, as a commit takes longer than the pause that one of them may make.
+    commits: list[float] = []
+    posts = [_post(port, a_second // _POSTERS, seconds, commits) for _ in range(_POSTERS)]
+    posted = sum(await asyncio.gather(*posts))
+    posting = time.perf_counter() - begin
     deadline = time.perf_counter() + 10
     while sum(one.delivered for _, one in opened) < posted * streams and time.perf_counter() < deadline:
         await asyncio.sleep(0.02)
@@ -73,11 +79,15 @@ async def _load(port: int, streams: int, a_second: int, seconds: int) -> dict[st
     for transport, _ in opened:
         transport.abort()
     late.sort()
+    commits.sort()
     return {
         "posted": posted,
         "delivered": sum(one.delivered for _, one in opened),
+        "posting": posting,
         "seconds": took,
         "cpu": cpu,
+        "post_p50": commits[len(commits) // 2],
+        "post_p99": commits[len(commits) * 99 // 100],
         "p50": late[len(late) // 2],
         "p99": late[len(late) * 99 // 100],
     }

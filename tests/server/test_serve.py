@@ -93,7 +93,9 @@ def test_sigterm_ends_streams_finishes_what_is_under_way_and_the_exit_code_is_0(
     uploading = threading.Thread(target=upload)
     uploading.start()
     assert half.wait(20)
-    with served.client.stream("GET", "/v1/stream?after=0") as stream:
+    while served.client.get("/v1/head").json()["position"] < 10:
+        pass
+    with served.client.stream("GET", "/v1/stream?after=10") as stream:  # nothing comes on it
         pieces = stream.iter_raw()
         assert next(pieces).startswith(b"retry")
         served.process.send_signal(signal.SIGTERM)
