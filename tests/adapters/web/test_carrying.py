@@ -130,6 +130,7 @@ HOSTILE = [
     "correlation=a,b",
     'correlation="a"',
     "correlation=ä",
+    "correlation=a; x=ä",
     "Correlation=a",
     "correlation=" + "a" * 257,
     "correlation=a; run=" + "a" * 257,

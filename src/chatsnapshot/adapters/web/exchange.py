@@ -39,7 +39,9 @@ class Exchange:
     ) -> None:
         self.correlation_id = correlation_id
         operation = header_text(f"{method} {path.partition('?')[0]}", 200)
-        self._shared = {"call_id": new_correlation(), "service": service, "operation": operation}
+        self._shared: dict[str, Any] = {"call_id": new_correlation(), "operation": operation}
+        if service is not None:
+            self._shared["service"] = service
         self._source = source
         self._began = time.monotonic_ns()
         self._over = False
