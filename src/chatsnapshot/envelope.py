@@ -228,8 +228,9 @@ class LedgerEntry(msgspec.Struct, frozen=True, eq=False, gc=False):
     """An event as the ledger holds it: the envelope, its ``position``, ``sequence`` and ``recorded_at``.
 
     The fields are the stored columns; :attr:`event` is the envelope made of them. ``leaf`` is the RFC 6962 leaf hash
-    that commits to the event; behind a spool all four are ``None`` until the service has it. ``commitment`` is the salted hash of the payload; ``payload_json`` and ``salt`` are ``None``
-    when the payload was erased, ``payload_bytes`` stays.
+    that commits to the event; behind a spool all four are ``None`` until the service has it. ``commitment`` is the
+    salted hash of the payload; ``payload_json`` and ``salt`` are ``None`` when the payload was erased,
+    ``payload_bytes`` stays.
     """
 
     position: int

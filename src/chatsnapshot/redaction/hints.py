@@ -93,7 +93,7 @@ class Hints:
             return False
         words = [word for word in data.translate(_WORDS).split() if len(word) >= _RUN_CHARS_LEAST]
         long = b" ".join(words).decode("latin-1")
-        return any([rarest in long and hint in long for rarest, hint in self._in_runs])
+        return any(rarest in long and hint in long for rarest, hint in self._in_runs)
 
     def binary(self, data: bytes) -> tuple[Finder, ...]:
         """The patterns that binary data has to be searched for."""

@@ -103,8 +103,9 @@ def command(
 ) -> None:
     """Serve ledgers over HTTP.
 
-    Until SIGTERM (exit code 0) or Ctrl-C (130); a second Ctrl-C ends it at once. The ledger is made when there is none. With --ledger-named several ledgers are served, each under its name. An address
-    that other machines reach is served with --keys only.
+    Until SIGTERM (exit code 0) or Ctrl-C (130); a second Ctrl-C ends it at once. The ledger is made when there is
+    none. With --ledger-named several ledgers are served, each under its name. An address that other machines
+    reach is served with --keys only.
     """
     try:
         from chatsnapshot.server.access import KeyGate
