@@ -173,24 +173,21 @@ class Writing:
         self, groups: Sequence[Group], note: Group | None, noting: bool
     ) -> tuple[Plan, Sequence[Group]]:
         follower, index = self._follower, self._follower.index
-        late = index.late_head
-        if late is not None:
-            # Right after a commit of this process: the index would only say what is known here.
-            recorded_at, stamped = self._stamped(late, groups, note, noting)
-            sequences = follower.sequences
-            if all(
-                draft.fresh and draft.columns[4] in sequences for group in stamped for draft in group.drafts
-            ):
-                return self._planned(stamped, recorded_at, {}), stamped
         while True:
+            # Right after a commit of this process the index would only say what is known here.
+            head = index.late_head
+            if head is None:
+                with index.looking() as db:
+                    head = follower.head(db)
+            recorded_at, stamped = self._stamped(head, groups, note, noting)
+            ids = known_ids(stamped)
+            if not ids:
+                return self._planned(stamped, recorded_at, {}), stamped
             with index.looking() as db:
-                head = follower.head(db)
-                recorded_at, stamped = self._stamped(head, groups, note, noting)
-                ids = known_ids(stamped)
-                rows = list(rows_by_id(db, NAMES, ids).values()) if ids else []
-                if not rows:
-                    return self._planned(stamped, recorded_at, {}), stamped
-            known = {row[3]: row for row in await follower.opener.opened(rows)}
+                if follower.head(db).size != head.size:
+                    continue
+                rows = list(rows_by_id(db, NAMES, ids).values())
+            known = {row[3]: row for row in await follower.opener.opened(rows)} if rows else {}
             with index.looking() as db:
                 if follower.head(db).size == head.size:
                     return self._planned(stamped, recorded_at, known), stamped
@@ -329,6 +326,8 @@ class Writing:
     def _keep(self, made: Plan, facts: Sequence[Facts], sealed: Sealed) -> None:
         """Tell the index of a commit that is durable; the caller does not wait for it."""
         follower, index = self._follower, self._follower.index
+        if follower.tree.size != made.rows[0][0] - 1:
+            return  # the index was made again meanwhile, and reads this from the stream
         rows: list[Row] = []
         for row in made.rows:
             place, kept = sealed.get(row[3], (None, None))
