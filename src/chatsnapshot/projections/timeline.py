@@ -37,6 +37,10 @@ _ENDS: dict[str, str] = {
     "execution.human_input_received": "question",
     "integration.response": "integration",
 }
+_REQUEST = "integration.api_triggered"
+_ANSWER = "integration.response"
+_SERVED = "served"
+"""Requests to us whose answer is an event of its own: kept apart from calls of ours, which may have no id."""
 _NAMED_AT_START = ("run", "workflow", "task")
 _FAILURES = frozenset(
     {"execution.run_failed", "system.workflow_failed", "system.task_failed", "system.error", "ledger.gap"}
@@ -58,7 +62,7 @@ class TimelineProjection:
     """Key: the correlation. One item for each entry."""
 
     name = "timeline"
-    version = 3
+    version = 4
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
@@ -85,8 +89,12 @@ class TimelineProjection:
         state.items.append(item)
         if item.span is None or item.edge == "whole":
             return state
-        pairs = state.pairs.setdefault(item.span, Pairs())
         edge = _edge(number, item, once)
+        served = state.pairs.get(_SERVED)
+        answer = once.event_type == _ANSWER and served is not None and edge.id in served.open.by_id
+        pairs = state.pairs.setdefault(
+            _SERVED if answer or once.event_type == _REQUEST else item.span, Pairs()
+        )
         if edge.id is None and item.span in ("run", "workflow") and once.correlation_id in pairs.open.by_id:
             edge.id = once.correlation_id
         if item.edge == "start":
@@ -175,6 +183,9 @@ def _item(once: Once, offset: int | None) -> TimelineItem:
     has_failed = event_type in _FAILURES or (edge == "end" and span is not None and failed(once.payload))
     if event_type == "execution.tool_result":
         has_failed = once.facts.error is not None
+    elif event_type == _REQUEST and once.facts.call_id is not None and once.facts.status is None:
+        # Never open: most requests are told whole, without an answer of their own.
+        span, edge = "integration", "start"
     elif event_type == "execution.model_call":
         call = once.facts
         span, edge, took = "model", "whole", call.duration_ns

@@ -324,3 +324,17 @@ def test_what_was_kept_while_the_store_was_away_is_stored_later(
     broken.record_many = ledger.record_many
     assert middleware.serving.recorder.flush(20)
     assert [one.event_type for one in told(ledger)] == ["integration.api_triggered", "integration.response"]
+
+
+def test_the_timeline_knows_how_long_a_request_took(ledger: Ledger) -> None:
+    sent = {"chatsnapshot-context": "correlation=c"}
+    ledger.record("integration.call", {"service": "other"}, correlation_id="c")
+    ask(app_of(ledger, fine), headers=sent)
+    ledger.record("integration.response", {"service": "other", "status": 200}, correlation_id="c")
+    items = ledger.view("timeline", "c").items
+    assert [(item.partner, item.open, item.unmatched) for item in items] == [
+        (4, False, False),
+        (3, False, False),
+        (2, False, False),
+        (1, False, False),
+    ]
