@@ -46,7 +46,8 @@ def pytest_report_header() -> str:
 @pytest.fixture(autouse=True)
 def no_ledger_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test never opens the ledger that the person who runs it has set as a default."""
-    monkeypatch.delenv("CHATSNAPSHOT_LEDGER", raising=False)
+    for name in ("CHATSNAPSHOT_LEDGER", "CHATSNAPSHOT_KEYS"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(autouse=True)
