@@ -16,7 +16,16 @@ from chatsnapshot.stores.base import Draft, Group, Outcome, Row, Store
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Failure", "FlushReport", "Pending", "Ticket", "envelope_of", "rows_of", "ticket_of", "with_refused"]
+__all__ = [
+    "Failure",
+    "FlushReport",
+    "Pending",
+    "Ticket",
+    "envelope_of",
+    "rows_of",
+    "ticket_of",
+    "with_refused",
+]
 
 
 def envelope_of(draft: Draft) -> EventEnvelope:

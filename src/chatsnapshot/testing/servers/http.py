@@ -33,7 +33,8 @@ class HttpServer:
     """``with HttpServer() as server: server.url``.
 
     It keeps ledgers of any name in a folder of its own, and takes the time of its clients unless ``client_clock`` is
-    off; ``arguments`` are further ones of ``chatsnapshot serve``. Data and port stay over :meth:`stop`, :meth:`kill` and :meth:`start`; the end of the ``with`` removes the data.
+    off; ``arguments`` are further ones of ``chatsnapshot serve``. Data and port stay over :meth:`stop`, :meth:`kill`
+    and :meth:`start`; the end of the ``with`` removes the data.
     """
 
     def __init__(self, *arguments: str, client_clock: bool = True) -> None:
