@@ -57,8 +57,9 @@ def test_every_reference_leads_somewhere_and_every_operation_has_a_name_of_its_o
                 assert reference.rpartition("/")[2] in described["components"]["schemas"]
             if "operationId" in value:
                 names.append(value["operationId"])
-            for one in value.values():
-                look(one)
+            for key, one in value.items():
+                if key != "links":
+                    look(one)
         elif isinstance(value, list):
             for one in value:
                 look(one)

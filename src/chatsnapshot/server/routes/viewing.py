@@ -19,6 +19,7 @@ from chatsnapshot.projections.render import render_text
 from chatsnapshot.projections.search.query import CHARS_MAX
 from chatsnapshot.projections.search.searching import Found, search
 from chatsnapshot.projections.views import list_runs, view
+from chatsnapshot.reading import make_query
 from chatsnapshot.server.endpoints import Call, Endpoint, Parameter
 from chatsnapshot.server.parameters import (
     FILTERS,
@@ -111,20 +112,21 @@ async def _search(call: Call) -> Response:
             _found,
             call.ledger,
             words,
+            filters(given),
             limit=number(given, "limit", _HITS_DEFAULT, low=1, high=_HITS_MAX),
             order=choice(given, "order", ("best", "newest")),
             after=number(given, "after", 0),
             until=moment(given),
-            **filters(given),
         )
     )
     return _json({"hits": found.hits, "note": found.note})
 
 
-def _found(ledger: Ledger, words: str, **wanted: Any) -> Found:
+def _found(ledger: Ledger, words: str, chosen: dict[str, Any], **wanted: Any) -> Found:
     """What is found; a search without a word to look for finds nothing, and says why."""
+    make_query(limits=ledger.limits, **chosen)  # what is wrong with them is told whatever the words are
     try:
-        return search(ledger, words, **wanted)
+        return search(ledger, words, **chosen, **wanted)
     except InvalidEvent as error:
         if error.path != "query":
             raise
