@@ -80,7 +80,12 @@ def require() -> Callable[[object, str], None]:
     return check
 
 
-SERVERS = {"postgresql": "PostgresqlServer", "mongodb": "MongodbServer", "nats": "NatsServer", "http": "HttpServer"}
+SERVERS = {
+    "postgresql": "PostgresqlServer",
+    "mongodb": "MongodbServer",
+    "nats": "NatsServer",
+    "http": "HttpServer",
+}
 
 
 @pytest.fixture(scope="session")
