@@ -65,7 +65,7 @@ def test_one_file_of_another_kind_stops_it_before_anything_is_stored(
     result = run("import", "ag2-logs", str(log), str(other), "--ledger", str(path))
     assert result.exit_code == 1
     assert "trace.json is no ag2-logs file" in result.stderr
-    assert "it looks like an OpenTelemetry trace" in result.stderr
+    assert "it looks like OTLP JSON" in result.stderr
     assert not path.exists()
 
 

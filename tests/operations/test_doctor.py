@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -195,18 +197,16 @@ def test_what_was_set_aside_and_a_sync_in_doubt_are_said(tmp_path: Path, fill: F
 def test_another_account_that_may_only_read_is_told_so(path: Path, fill: Fill, program: Any) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to become another user")
-    fill(path, 3)
-    opened = [folder for folder in path.parents if folder.stat().st_mode & 0o005 != 0o005]
-    modes = {folder: folder.stat().st_mode for folder in opened}
-    for folder in opened:
-        folder.chmod(0o755)
-    for file in path.parent.rglob("*"):
-        file.chmod(0o755 if file.is_dir() else 0o644)
+    # A place of its own: pytest's folders are closed to others, and other tests rely on that.
+    own = Path(tempfile.mkdtemp(prefix="cs-"))
     try:
+        path = own / path.name
+        fill(path, 3)
+        for file in (own, *own.rglob("*")):
+            file.chmod(0o755 if file.is_dir() else 0o644)
         said, error = program(AS_NOBODY, path).communicate(timeout=60)
     finally:
-        for folder, mode in modes.items():
-            folder.chmod(mode)
+        shutil.rmtree(own)
     assert "permissions | note | this account may not write" in said, error
     assert "permissions | warning | every account of this machine may read" in said
     assert "lock | note |" in said

@@ -131,7 +131,7 @@ class TimelineProjection:
             return _alone(states[correlation_id], correlation_id)
         depth = depths(links)
         items = sorted(
-            ((depth[key], item) for key, state in states.items() for item in state.items),
+            ((depth[key], item) for key, state in states.items() for item in _shown(state)),
             key=lambda pair: pair[1].position,
         )
         places = {item.event_id: item.position for _, item in items}
@@ -159,9 +159,19 @@ def _forget(state: TimelineState) -> None:
             state.pairs[span].forget_waiting()
 
 
+def _shown(state: TimelineState) -> list[TimelineItem]:
+    """The items; a request to us whose answer is not there was told whole: it stands for itself and begins nothing."""
+    return [
+        msgspec.structs.replace(item, span=None, edge=None)
+        if item.event_type == _REQUEST and item.partner is None
+        else item
+        for item in state.items
+    ]
+
+
 def _alone(state: TimelineState, correlation_id: str) -> Timeline:
     """The timeline of one correlation: its items as they are kept, with the places of their causes."""
-    items = state.items
+    items = _shown(state)
     if any(item.cause is not None for item in items):
         places = {item.event_id: item.position for item in items}
         items = [

@@ -68,10 +68,7 @@ class Follower:
         async with self._lock:
             deadline = time.monotonic() + _LOST_SECONDS
             while True:
-                self.info = await self._connection.api(
-                    f"STREAM.INFO.{self._address.stream}", timeout=LOOK_SECONDS
-                )
-                last = int(self.info["state"]["last_seq"])
+                last = await self._last()
                 with self.index.looking() as db:
                     size = self.head(db).size
                 if size <= last:
@@ -86,6 +83,11 @@ class Follower:
                     size = self.head(db).size
             return size
 
+    async def _last(self) -> int:
+        """The last position of the stream, as the server that answers knows it."""
+        self.info = await self._connection.api(f"STREAM.INFO.{self._address.stream}", timeout=LOOK_SECONDS)
+        return int(self.info["state"]["last_seq"])
+
     def _lost(self, known: int, found: int) -> Corrupt:
         where = f", or remove {self.index.path} to go on with what is there" if self.index.path else ""
         return Corrupt(
@@ -98,7 +100,18 @@ class Follower:
         deadline = time.monotonic() + self._address.timeout
         waiting: list[Read] = []
         at = size
-        while at < last:
+        while at < last or waiting:
+            if at >= last:
+                # The look fell into a commit that the server was still writing down.
+                if time.monotonic() > deadline:
+                    raise Corrupt(
+                        f"the stream {self._address.stream} ends inside of a commit, at position {at}; run "
+                        "chatsnapshot verify",
+                        position=at,
+                    )
+                await asyncio.sleep(_LAG_SECONDS)
+                last = await self._last()
+                continue
             found = await self._connection.direct(
                 self._address.stream, {"seq": at + 1, "batch": _READ_MESSAGES, "max_bytes": _READ_BYTES}
             )
@@ -117,11 +130,6 @@ class Follower:
             if whole:
                 await self.add(waiting[:whole])
                 del waiting[:whole]
-        if waiting:
-            raise Corrupt(
-                f"the stream {self._address.stream} ends inside of a commit, at position {at}; run chatsnapshot verify",
-                position=at,
-            )
 
     def _read(self, found: Sequence[Got], at: int) -> list[Read]:
         read: list[Read] = []
