@@ -81,8 +81,6 @@ def server_benches(servers: Callable[[str], Any]) -> Iterator[Callable[[str, boo
         one.close()
 
 
-# A connection that breaks off in its handshake is left by nats-py to the garbage collector, with its socket.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("store", "check"), OF_SERVERS)
 def test_a_store_on_a_server_does_what_the_suite_asks(
     server_benches: Callable[[str, bool], Bench | Exception],

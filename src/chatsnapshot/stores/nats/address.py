@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from chatsnapshot.errors import LedgerError
+from chatsnapshot.limits import MIB
 from chatsnapshot.stores.open import Location
 
 __all__ = ["Address", "read_address"]
@@ -63,8 +64,17 @@ class Address(NamedTuple):
         return f"chatsnapshot.{self.ledger}"
 
     def connect_options(self) -> dict[str, Any]:
-        """Arguments for ``nats.connect``; raises :class:`LedgerError` for files that cannot be read."""
-        options: dict[str, Any] = {"servers": list(self.servers), "name": f"chatsnapshot {self.ledger}"}
+        """Arguments for ``Client.connect``; raises :class:`LedgerError` for files that cannot be read."""
+        options: dict[str, Any] = {
+            "servers": list(self.servers),
+            "name": f"chatsnapshot {self.ledger}",
+            "max_reconnect_attempts": -1,
+            "reconnect_time_wait": 0.1,
+            "connect_timeout": 2,
+            "ping_interval": 2,
+            "max_outstanding_pings": 2,
+            "pending_size": 128 * MIB,
+        }
         if self.token is not None:
             options["token"] = self.token
         if self.user is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from chatsnapshot.errors import LedgerError, NotFound, ReadOnly, StoreFull, StoreUnavailable
 
-__all__ = ["ApiError", "Away", "Denied", "Unanswered", "Unsent", "mapped"]
+__all__ = ["ApiError", "Away", "Denied", "Unanswered", "Unsent", "mapped", "plain"]
 
 STALE = frozenset({10071, 10164})
 _FULL = frozenset({10002, 10023, 10047})
@@ -110,3 +111,8 @@ def mapped(error: Exception, url: str) -> LedgerError:
             f"{url} cannot be used at the moment ({error}); nothing was stored, try again, or see chatsnapshot doctor"
         )
     return StoreUnavailable(f"{url} cannot be used ({type(error).__name__}); nothing was stored, try again")
+
+
+def plain(text: str) -> str:
+    """What a driver said, without addresses with credentials and in one line."""
+    return re.sub(r"//[^/@\s]*@", "//", " ".join(text.split()))[:200].removeprefix("nats: ")

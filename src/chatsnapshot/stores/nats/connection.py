@@ -14,7 +14,7 @@ import msgspec
 
 from chatsnapshot.errors import MissingExtra, StoreUnavailable
 from chatsnapshot.stores.nats.address import Address
-from chatsnapshot.stores.nats.answers import ApiError, Away, Denied, Unanswered, Unsent
+from chatsnapshot.stores.nats.answers import ApiError, Away, Denied, Unanswered, Unsent, plain
 from chatsnapshot.stores.nats.messages import framed
 
 if TYPE_CHECKING:
@@ -79,23 +79,18 @@ class Connection:
     async def open(self) -> None:
         """Connect; raises :class:`StoreUnavailable`, which says what the servers answered."""
         try:
-            import nats
+            from nats.aio.client import Client
         except ImportError:
             raise MissingExtra("a ledger on NATS", "nats") from None
         options = self.address.connect_options()
         self._trouble.clear()
+        client = Client()
         task = asyncio.ensure_future(
-            nats.connect(
+            client.connect(
                 **options,
                 error_cb=self._error,
                 disconnected_cb=self._disconnected,
                 reconnected_cb=self._reconnected,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=0.1,
-                connect_timeout=2,
-                ping_interval=2,
-                max_outstanding_pings=2,
-                pending_size=128 * 1024 * 1024,
             )
         )
         deadline = asyncio.get_running_loop().time() + min(CONNECT_SECONDS, self.address.timeout)
@@ -107,7 +102,8 @@ class Connection:
                     break
             if not task.done():
                 raise self._unreachable()
-            self._client = task.result()
+            task.result()
+            self._client = client
         except ImportError:
             raise StoreUnavailable(
                 "credentials= and nkey= need the package nkeys; install nats-py with its extra nkeys"
@@ -121,6 +117,8 @@ class Connection:
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
+            if self._client is None:
+                await _given_up(client)
         self._inbox = self._client.new_inbox()
         await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
         self._up.set()
@@ -132,7 +130,7 @@ class Connection:
                 f"{self.address.url} refuses the credentials; check user and password, token or credentials= in the URL"
             )
         return StoreUnavailable(
-            f"{self.address.url} cannot be reached ({_plain(said)}); check that nats-server runs there, host and port"
+            f"{self.address.url} cannot be reached ({plain(said)}); check that nats-server runs there, host and port"
         )
 
     async def close(self) -> None:
@@ -141,10 +139,7 @@ class Connection:
         self._closing = True
         client, self._client = self._client, None
         if client is not None:
-            try:
-                await asyncio.wait_for(client.close(), 2)
-            except Exception:
-                pass  # it is given up in any case
+            await _given_up(client)
         self._fail_all(Unanswered("the connection was closed"))
 
     async def ready(self, within: float) -> None:
@@ -154,7 +149,7 @@ class Connection:
             now = time.monotonic()
             refused = self._refused >= 2 * len(self.address.servers)
             if self._closing or now - begun > within or (refused and now - begun > _REFUSED_SECONDS):
-                raise Away(_plain(self._trouble[-1]) if self._trouble else "disconnected")
+                raise Away(plain(self._trouble[-1]) if self._trouble else "disconnected")
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _error(self, error: Exception) -> None:
@@ -234,7 +229,7 @@ class Connection:
         Raises :class:`Unsent` when nobody got it, :class:`Unanswered` when that is open, :class:`Denied`.
         """
         if not self._up.is_set() or self._client is None:
-            raise Unsent(_plain(self._trouble[-1]) if self._trouble else "disconnected")
+            raise Unsent(plain(self._trouble[-1]) if self._trouble else "disconnected")
         if self._denied_inbox:
             raise Denied("subscribe to", self._denied_inbox)
         key = str(next(self._numbers))
@@ -260,7 +255,7 @@ class Connection:
         """What it means that sending failed; the client also cancels what waits for its own buffers."""
         if isinstance(error, asyncio.CancelledError) and self._closing:
             return error
-        return Unanswered(_plain(str(error) or "the connection was lost"))
+        return Unanswered(plain(str(error) or "the connection was lost"))
 
     async def api(self, call: str, body: object = None, timeout: float = REQUEST_SECONDS) -> dict[str, Any]:
         """A call of the JetStream API; raises :class:`ApiError` and what :meth:`ask` raises."""
@@ -395,6 +390,9 @@ class Connection:
         return Got(int(found["seq"]), found["subject"], b64decode(found.get("data", "")))
 
 
-def _plain(text: str) -> str:
-    """What a driver said, without addresses with credentials and in one line."""
-    return re.sub(r"//[^/@\s]*@", "//", " ".join(text.split()))[:200].removeprefix("nats: ")
+async def _given_up(client: Any) -> None:
+    """Close a client, and the socket of a handshake that broke off; it is let go of in any case."""
+    try:
+        await asyncio.wait_for(client.close(), 2)
+    except Exception:
+        pass
