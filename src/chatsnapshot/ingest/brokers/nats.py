@@ -84,17 +84,9 @@ class _Following:
             import nats
         except ImportError:
             raise MissingExtra("ingesting from NATS", "nats") from None
-        options = {**self._source.address.connect_options(), "name": "chatsnapshot ingest"}
-        connecting = asyncio.ensure_future(
-            nats.connect(
-                **options,
-                error_cb=self._on_error,
-                connect_timeout=2,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=0.2,
-                ping_interval=5,
-            )
-        )
+        options = self._source.address.connect_options()
+        options.update(name="chatsnapshot ingest", reconnect_time_wait=0.2, ping_interval=5)
+        connecting = asyncio.ensure_future(nats.connect(**options, error_cb=self._on_error))
         await asyncio.wait((connecting,), timeout=5)
         if not connecting.done():
             connecting.cancel()
