@@ -179,14 +179,15 @@ class SafeRecorder:
             recording.add_done_callback(_look_at)
             self._failed(events, self._too_long())
 
-    def record(self, *events: Event) -> None:
+    def record(self, *events: Event, seconds_max: float | None = None) -> None:
         """As :meth:`arecord`, for plain code; another thread goes in, for a store that hangs cannot be left."""
         events = self._with_redactor(events)
         if self._queued_behind(events):
             return
         try:
             attempt = self._writer.start(self.ledger.record_many, events)
-            failure = attempt.error if attempt.wait(self.wait_seconds_max) else self._too_long()
+            in_time = attempt.wait(seconds_max or self.wait_seconds_max)
+            failure = attempt.error if in_time else self._too_long()
         except Exception as error:
             failure = error
         if failure is not None:
@@ -284,12 +285,8 @@ class SafeRecorder:
 
     def _drop(self, event: Event, size: int, reason: str) -> None:
         self.dropped += 1
-        self._log_once(
-            "dropped",
-            "the %s adapter dropped an event (%s); ledger.gap will tell how many",
-            self.adapter,
-            reason,
-        )
+        said = "the %s adapter dropped an event (%s); ledger.gap will tell how many"
+        self._log_once("dropped", said, self.adapter, reason)
         moment = event["timestamp"]
         if self._gap is None:
             payload = {"adapter": self.adapter, "events": 0, "bytes": 0, "from": moment, "to": moment}

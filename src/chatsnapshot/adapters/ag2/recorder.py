@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chatsnapshot.adapters.ag2.continuing import adopted, take
 from chatsnapshot.adapters.ag2.earlier import Earlier, left_by, left_in
@@ -18,10 +17,11 @@ from chatsnapshot.adapters.ag2.run import CURRENT, Parent, Run, root_of
 from chatsnapshot.adapters.ag2.storage import RecordingStorage
 from chatsnapshot.adapters.ag2.streamed import text_of
 from chatsnapshot.adapters.ag2.turn import Turn
+from chatsnapshot.adapters.custom import first_run
+from chatsnapshot.adapters.places import enter, leave, parent_here
 from chatsnapshot.adapters.plain import header_text, plain
 from chatsnapshot.adapters.policy import Event, SafeRecorder
 from chatsnapshot.clock import uuid_bytes, uuid_text
-from chatsnapshot.scope import current_frame
 
 if TYPE_CHECKING:
     from chatsnapshot.adapters.ag2.hooking import Attached
@@ -35,10 +35,7 @@ _AGENT_KEY = "__ag2_agent__"
 _CHANNEL_KEY = "ag2.network.channel"
 _CLIENT_KEY = "ag2.network.agent_client"
 _ENDED_RUNS_MAX = 1_000
-_NAMED_RUNS_MAX = 10_000
 _classes: dict[type, type] = {}
-_named: weakref.WeakKeyDictionary[Any, OrderedDict[str, None]] = weakref.WeakKeyDictionary()
-_named_lock = threading.Lock()
 
 
 class Ended(NamedTuple):
@@ -266,33 +263,32 @@ class AG2Recorder:
         ended = self._ended.get(correlation_id)
         return ended.run if ended else None
 
-    def scope(self, run: Run, cause: str | None) -> AbstractContextManager[Any]:
-        """What the user's own code records while a tool runs belongs to the run and is caused by the call."""
+    @contextmanager
+    def scope(self, run: Run, cause: str | None) -> Iterator[None]:
+        """What runs while a tool runs is caused by the call: the user's own events, and agents of any other runtime."""
+        token = None
         try:
-            return cast(
-                AbstractContextManager[Any], self.ledger.scope(correlation_id=run.correlation_id, cause=cause)
-            )
-        except Exception:
-            return nullcontext()
+            token = enter(self.ledger, run.correlation_id, cause, run.run_id, run.agent)
+        except Exception as error:
+            self.safe.note(error)
+        try:
+            yield
+        finally:
+            leave(token)
 
     def parent_here(self) -> tuple[Parent | None, bool]:
         """What a run that begins here is started by, and whether that is a recorded tool call."""
-        place, parent = CURRENT.get(), self._around()
-        around = parent.cause if parent else None
+        place, above = CURRENT.get(), parent_here(self.ledger)
+        around = above.cause if above else None
         if place is not None and place.run.ledger is self.ledger and around in (None, place.cause):
             return Parent(place.run.run_id, place.cause, place.run.agent), True
-        return parent, False
+        if above is None:
+            return None, False
+        return Parent(above.run_id, above.cause, above.agent), above.inside_tool
 
     def first_run(self, correlation_id: str) -> bool:
         """Whether this process has begun no run under this correlation yet: then the run may carry its name."""
-        return _first_run(self.ledger, correlation_id)
-
-    def _around(self) -> Parent | None:
-        """The scope of this ledger in which the agent is asked, as far as it has a cause."""
-        frame = current_frame(getattr(self.ledger, "scope_owner", -1))
-        if frame is None or frame.cause is None:
-            return None
-        return Parent(frame.run_id, uuid_text(frame.cause))
+        return first_run(self.ledger, correlation_id)
 
 
 def _event_id(cause: Any) -> str | None:
@@ -308,21 +304,6 @@ def _class(base: type) -> Any:
     if base not in _classes:
         _classes[base] = type("RecordedTurn", (Turn, base), {})
     return _classes[base]
-
-
-def _first_run(ledger: Any, correlation_id: str) -> bool:
-    """Whether this process has begun no run under this correlation yet: then the run may carry its name."""
-    try:
-        with _named_lock:
-            known = _named.setdefault(ledger, OrderedDict())
-            if correlation_id in known:
-                return False
-            known[correlation_id] = None
-            if len(known) > _NAMED_RUNS_MAX:
-                known.popitem(last=False)
-            return True
-    except TypeError:
-        return False
 
 
 def _agent_name(context: Any, given: str | None) -> str:

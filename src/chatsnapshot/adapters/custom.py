@@ -1,0 +1,246 @@
+"""``RuntimeRecorder``: records the runs of any runtime; the base of the adapters, and for a runtime of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from chatsnapshot.adapters.observed import Earlier, ObservedRun
+from chatsnapshot.adapters.places import Parent, parent_here
+from chatsnapshot.adapters.plain import header_text
+from chatsnapshot.adapters.policy import Event, SafeRecorder
+from chatsnapshot.adapters.unfinished import aleft_in, left_in
+from chatsnapshot.clock import uuid7, uuid_bytes, uuid_text
+
+__all__ = ["Earlier", "ObservedRun", "Parent", "RuntimeRecorder", "first_run"]
+
+_ENDED_MAX = 1_000
+_NAMED_MAX = 10_000
+_ON_THE_LOOP_SECONDS_MAX = 0.25
+_HERE: Any = object()
+
+
+class RuntimeRecorder:
+    """Records what one runtime does. Subclass it, or use it as it is with ``runtime="my-runtime"``.
+
+    >>> recorder = RuntimeRecorder(ledger, runtime="my-runtime")
+    >>> run = recorder.begin("triage", key="job-7")
+    >>> recorder.record(run.started("Hello"), run.message("user", [text("Hello")]))
+    >>> recorder.record(run.completed("Hi"))
+    >>> recorder.end(run)
+
+    Runs belong to ``correlation_id``, or else to the conversation that :meth:`begin` is given. A run inside a recorded
+    tool call, of whichever runtime, is a child with a correlation of its own, caused by that call. ``cause`` is the
+    event (id, entry or envelope) that leads to the first event of a run that is no child. ``redact`` is what every event
+    passes first (``None``: nothing); ``wait_seconds_max`` bounds how long one recording may hold up the run.
+
+    The runtime never notices: a ledger that fails, hangs or is closed changes nothing for it. :attr:`safe` counts what
+    could not be recorded. Safe to use from threads and event loops.
+    """
+
+    runtime: str = "custom"
+    adapter: ClassVar[str | None] = None
+
+    def __init__(
+        self,
+        ledger: Any,
+        *,
+        correlation_id: object = None,
+        cause: Any = None,
+        wait_seconds_max: float = 5.0,
+        redact: Any = "secrets",
+        runtime: str | None = None,
+    ) -> None:
+        self.ledger = ledger
+        if runtime is not None:
+            self.runtime = runtime
+        self.correlation_id = None if correlation_id is None else header_text(correlation_id)
+        self.cause = (
+            None if cause is None else uuid_text(uuid_bytes(getattr(cause, "event_id", cause), "cause"))
+        )
+        self.safe = SafeRecorder(
+            ledger, adapter=self.adapter or self.runtime, wait_seconds_max=wait_seconds_max, redact=redact
+        )
+        self._runs: dict[str, ObservedRun] = {}
+        self._ended: OrderedDict[str, Earlier] = OrderedDict()
+
+    # --- runs ---------------------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        name: object,
+        *,
+        key: object,
+        correlation_id: object = None,
+        run_id: object = None,
+        parent: Parent | None = _HERE,
+        resumed: bool = False,
+        earlier: Earlier | None = None,
+    ) -> ObservedRun | None:
+        """A run of the agent ``name`` begins; record ``run.started()`` next.
+
+        ``key`` is the runtime's id of the run, unique among those that are open. ``correlation_id`` is the runtime's
+        conversation, thread or session. ``run_id`` is the correlation's for the first run in it that this process
+        begins, and a new one otherwise, unless it is given. ``parent`` is found by itself. A run that is ``resumed``
+        goes on with what the run before left open: found by :meth:`left_open`, or given as ``earlier``
+        (:meth:`aleft_open`, on an event loop).
+
+        ``None`` when another recorder of the same ledger observes this run already: then nothing is to be recorded.
+        """
+        known = str(key)
+        if not _claim(self.ledger, self.runtime, known, self):
+            return None
+        above = parent_here(self.ledger) if parent is _HERE else parent
+        own = None if correlation_id is None else header_text(correlation_id)
+        if above is not None and (above.inside_tool or parent is not _HERE):
+            correlation = own if own not in (None, above.correlation_id) else None
+        else:
+            correlation = self.correlation_id or own
+        correlation = correlation or uuid_text(uuid7()[0])
+        if resumed and earlier is None:
+            earlier = self.left_open(correlation)
+        named = not resumed and first_run(self.ledger, correlation)
+        chosen = header_text(run_id) if run_id is not None else (correlation if named else None)
+        run = ObservedRun(
+            runtime=self.runtime,
+            ledger=self.ledger,
+            key=known,
+            run_id=chosen or uuid_text(uuid7()[0]),
+            correlation_id=correlation,
+            agent=header_text(name) or "agent",
+            parent=above,
+            cause=self.cause,
+            resumed=resumed,
+            earlier=earlier,
+        )
+        self._runs[known] = run
+        self.safe.runs_open += 1
+        return run
+
+    def run(self, key: object) -> ObservedRun | None:
+        """The open run with that key."""
+        return self._runs.get(str(key))
+
+    def end(self, run: ObservedRun) -> None:
+        """Say that nothing more happens in a run; twice does nothing."""
+        if self._runs.pop(run.key, None) is None:
+            return
+        self.safe.runs_open -= 1
+        _release(self.ledger, self.runtime, run.key, self)
+        self._ended[run.correlation_id] = run.left()
+        self._ended.move_to_end(run.correlation_id)
+        if len(self._ended) > _ENDED_MAX:
+            self._ended.popitem(last=False)
+
+    def parent_here(self) -> Parent | None:
+        """The recorded tool call, of whichever runtime, or the user's scope that the code of here and now runs in."""
+        return parent_here(self.ledger)
+
+    def left_open(self, correlation_id: str) -> Earlier:
+        """What the last run of a conversation left open, from memory, and where that does not do from the ledger."""
+        known = self._ended.get(correlation_id)
+        if known is not None and not known.questions and not known.calls:
+            return known
+        seconds = _ON_THE_LOOP_SECONDS_MAX if _on_a_loop() else self.safe.wait_seconds_max
+        found = None if self.safe.kept else left_in(self.ledger, correlation_id, seconds)
+        return found or known or Earlier()
+
+    async def aleft_open(self, correlation_id: str) -> Earlier:
+        """As :meth:`left_open`, without blocking the event loop."""
+        known = self._ended.get(correlation_id)
+        if known is not None and not known.questions and not known.calls:
+            return known
+        found = None
+        if not self.safe.kept:
+            found = await aleft_in(self.ledger, correlation_id, self.safe.wait_seconds_max)
+        return found or known or Earlier()
+
+    # --- recording ----------------------------------------------------------------------------------------
+
+    def record(self, *events: Event | None) -> None:
+        """Record events as one batch; never raises. ``None`` among them is skipped.
+
+        In a thread without an event loop they are durable when this returns, unless the store is not well. Called on
+        an event loop it holds the loop up for a moment at most: what takes longer is recorded by another thread.
+        """
+        given = [event for event in events if event is not None]
+        if given:
+            self.safe.record(*given, seconds_max=_ON_THE_LOOP_SECONDS_MAX if _on_a_loop() else None)
+
+    async def arecord(self, *events: Event | None) -> None:
+        """As :meth:`record`, for coroutines: durable when it returns, and the loop goes on meanwhile."""
+        given = [event for event in events if event is not None]
+        if given:
+            await self.safe.arecord(*given)
+
+    def note(self, error: BaseException) -> None:
+        """Count and log a mistake of the adapter itself."""
+        self.safe.note(error)
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Around code of an adapter: its mistakes are counted and logged, and never reach the run."""
+        try:
+            yield
+        except Exception as error:
+            self.safe.note(error)
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until everything is recorded; ``False`` when that takes more than ``timeout`` seconds."""
+        return self.safe.flush(timeout)
+
+
+def _on_a_loop() -> bool:
+    return asyncio._get_running_loop() is not None
+
+
+_lock = threading.Lock()
+_claims: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], weakref.ref[RuntimeRecorder]]] = (
+    weakref.WeakKeyDictionary()
+)
+_named: weakref.WeakKeyDictionary[Any, OrderedDict[str, None]] = weakref.WeakKeyDictionary()
+
+
+def _claim(ledger: Any, runtime: str, key: str, recorder: RuntimeRecorder) -> bool:
+    """Whether this recorder may record the run: the first that asks may, and whoever else asks may not."""
+    try:
+        with _lock:
+            known = _claims.setdefault(ledger, {})
+            holder = known.get((runtime, key))
+            if holder is not None and holder() is not None:
+                return False
+            known[runtime, key] = weakref.ref(recorder)
+    except TypeError:
+        pass  # no real ledger: nothing to tell two recorders of it apart by
+    return True
+
+
+def _release(ledger: Any, runtime: str, key: str, recorder: RuntimeRecorder) -> None:
+    try:
+        with _lock:
+            known = _claims.get(ledger, {})
+            holder = known.get((runtime, key))
+            if holder is not None and holder() is recorder:
+                del known[runtime, key]
+    except TypeError:
+        pass
+
+
+def first_run(ledger: Any, correlation_id: str) -> bool:
+    """Whether this process has begun no run under this correlation yet: then the run may carry its name."""
+    try:
+        with _lock:
+            known = _named.setdefault(ledger, OrderedDict())
+            if correlation_id in known:
+                return False
+            known[correlation_id] = None
+            if len(known) > _NAMED_MAX:
+                known.popitem(last=False)
+            return True
+    except TypeError:
+        return False

@@ -1,0 +1,95 @@
+"""What the last run of a conversation left open, as the ledger has it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from chatsnapshot.adapters.observed import Earlier
+
+__all__ = ["aleft_in", "left_in"]
+
+_LOOKED_AT_MAX = 500
+_BEGINNINGS = frozenset({"execution.run_started", "execution.run_resumed"})
+
+
+def left_in(ledger: Any, correlation_id: str, seconds_max: float) -> Earlier | None:
+    """What is open in a conversation; ``None`` when the ledger does not know it or gives no answer in that time."""
+    found: list[Earlier | None] = []
+
+    def look() -> None:
+        try:
+            found.append(
+                _fold(ledger.read(correlation_id=correlation_id, reverse=True, limit=_LOOKED_AT_MAX))
+            )
+        except Exception:
+            pass  # a ledger that cannot be read is told of where it cannot be written
+
+    thread = threading.Thread(target=look, name="chatsnapshot-adapter", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        look()
+    else:
+        thread.join(seconds_max)
+    return found[0] if found else None
+
+
+async def aleft_in(ledger: Any, correlation_id: str, seconds_max: float) -> Earlier | None:
+    """As :func:`left_in`, without blocking the event loop."""
+    try:
+        return await asyncio.wait_for(_read(ledger, correlation_id), seconds_max)
+    except Exception:
+        return None
+
+
+async def _read(ledger: Any, correlation_id: str) -> Earlier | None:
+    entries: list[Any] = []
+    async for entry in ledger.aread(correlation_id=correlation_id, reverse=True, limit=_LOOKED_AT_MAX):
+        entries.append(entry)
+        if entry.event_type in _BEGINNINGS:
+            break
+    return _fold(entries)
+
+
+def _fold(newest_first: Iterable[Any]) -> Earlier | None:
+    last: str | None = None
+    run_id: str | None = None
+    answer: str | None = None
+    answered: set[Any] = set()
+    calls: dict[str, str] = {}
+    names: dict[str, str] = {}
+    questions: dict[str, str] = {}
+    for entry in newest_first:
+        last = last or entry.event_id
+        payload = entry.payload if isinstance(entry.payload, dict) else {}
+        kind = entry.event_type
+        if run_id is None and isinstance(payload.get("run_id"), str):
+            run_id = payload["run_id"]
+        if kind == "execution.tool_result":
+            answered.update((payload.get("call_id"), entry.causation_id))
+        elif kind == "execution.human_input_received":
+            answered.update((payload.get("answers"), entry.causation_id))
+            answer = answer or entry.event_id
+        elif kind == "execution.human_input_requested":
+            asked = payload.get("question_id") or entry.event_id
+            if not answered.intersection({asked, entry.event_id}):
+                questions.setdefault(str(asked), entry.event_id)
+        elif kind == "execution.tool_call":
+            call_id = payload.get("call_id")
+            if isinstance(call_id, str) and not answered.intersection({call_id, entry.event_id}):
+                calls.setdefault(call_id, entry.event_id)
+                if isinstance(payload.get("name"), str):
+                    names.setdefault(call_id, payload["name"])
+        elif kind in _BEGINNINGS:
+            break
+    if last is None:
+        return None
+    # The order of asking, as a run keeps them.
+    open_questions = dict(reversed(questions.items()))
+    question = next(reversed(open_questions.values()), None) if open_questions else None
+    # An answer counts as the cause while the tool that asked for it has no result.
+    cause = question or (answer if calls else None) or last
+    return Earlier(cause, dict(reversed(calls.items())), open_questions, run_id, names)
