@@ -34,6 +34,7 @@ from chatsnapshot.stores.jsonl_errors import erasing_error, index_error
 from chatsnapshot.stores.jsonl_examine import examine
 from chatsnapshot.stores.jsonl_file import FileIO, io_error
 from chatsnapshot.stores.jsonl_index import JsonlIndex, transaction
+from chatsnapshot.stores.jsonl_index_nonsense import nonsense_is_damage
 from chatsnapshot.stores.jsonl_look import Lookout
 from chatsnapshot.stores.jsonl_read import read_page, rows_at
 from chatsnapshot.stores.jsonl_segments import Segments
@@ -134,7 +135,9 @@ class JsonlStore:
                 at = self._writer.follow()
                 if at is not before:
                     self._sequences.clear()
-                yield self._writer.index
+                index = self._writer.index
+                with nonsense_is_damage(index.db):
+                    yield index
                 done = True
             except _BROKEN as error:
                 self._writer.remove_index()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import apsw
+
+from chatsnapshot.stores.imports import named_positions
 from chatsnapshot.stores.jsonl_blobs import BlobFolder
 from chatsnapshot.stores.jsonl_file import FileIO
 from chatsnapshot.stores.jsonl_follow import At
 from chatsnapshot.stores.jsonl_index import JsonlIndex, transaction
-from chatsnapshot.stores.jsonl_lines import BadLine, blanks, is_own_record
+from chatsnapshot.stores.jsonl_lines import BadLine, blanks, is_own_record, read_row
 from chatsnapshot.stores.jsonl_segments import Segments
 
 __all__ = ["remove_payloads"]
@@ -34,11 +37,13 @@ def remove_payloads(
 
     It can be repeated, and writes what looks blank already again: whoever began may have been killed before the sync, or
     the sync has failed, after which a second one proves nothing of bytes that were not written anew. ``doubt`` is called
-    when a sync of the last segment fails. Blobs go with their last user. Raises ``OSError``.
+    when a sync of the last segment fails. Blobs go with their last user. Raises ``OSError``, and ``apsw.CorruptError``
+    when the index is damaged.
     """
     positions = index.erasing()
     if not positions:
         return at
+    _check_named(index, segments, positions)
     work: dict[int, _Step] = {}
     places = [place for one in positions for place in index.places(one - 1, one, 1)]
     for place, line in segments.fetch(places):
@@ -64,6 +69,21 @@ def remove_payloads(
                 index.restamp(number, stamp)
         index.set_head(at.ledger_id, at.head, at.segment, at.stamp)
     return at
+
+
+def _check_named(index: JsonlIndex, segments: Segments, positions: Sequence[int]) -> None:
+    """Nothing is overwritten on the word of the index alone; raises ``apsw.CorruptError`` for what no record names."""
+    records = [record for (record,) in index.db.execute("SELECT DISTINCT record FROM erasing ORDER BY 1")]
+    places = [place for one in records for place in index.places(one - 1, one, 1)]
+    named: set[int] = set()
+    for _, line in segments.fetch(places):
+        try:
+            named.update(named_positions(read_row(line)))
+        except BadLine:
+            continue
+    for position in positions:
+        if position not in named:
+            raise apsw.CorruptError(f"it would erase position {position}, which no record names")
 
 
 def _overwrite(

@@ -15,6 +15,7 @@ from chatsnapshot.stores.forking import at_work
 from chatsnapshot.stores.jsonl_file import FileIO, Stamp
 from chatsnapshot.stores.jsonl_follow import At, loaded, read_again, read_on
 from chatsnapshot.stores.jsonl_index import JsonlIndex, connect, transaction
+from chatsnapshot.stores.jsonl_index_nonsense import nonsense_is_damage
 from chatsnapshot.stores.jsonl_scan import TornTail
 from chatsnapshot.stores.jsonl_segments import Segments
 from chatsnapshot.stores.leaving import leave_open
@@ -87,7 +88,7 @@ class Lookout:
         pool = self._pool
         db = pool.take() or connect(self._index_path, write=False)
         try:
-            with one_snapshot(db):
+            with one_snapshot(db), nonsense_is_damage(db):
                 found = work(JsonlIndex(db))
         except LedgerError:
             pool.give(db)

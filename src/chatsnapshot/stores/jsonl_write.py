@@ -17,6 +17,7 @@ from chatsnapshot.stores.jsonl_file import FULL, FileIO, Unwritten, folder_of, r
 from chatsnapshot.stores.jsonl_follow import At, loaded, read_again, read_on
 from chatsnapshot.stores.jsonl_index import JsonlIndex, Sealed, transaction
 from chatsnapshot.stores.jsonl_index_file import IndexFile
+from chatsnapshot.stores.jsonl_index_nonsense import nonsense_is_damage
 from chatsnapshot.stores.jsonl_lines import (
     FORMAT,
     Header,
@@ -108,17 +109,26 @@ class JsonlWriter:
         else:
             self._file.let_go()
         self.at = None  # when the look fails, nothing of the index may be believed
-        self.at = found = self._looked(at)
-        self._damage = self._first_damage(found)
-        return self.finish_erasing(found)
+        try:
+            return self._known(self._looked(at))
+        except apsw.CorruptError:
+            self._file.remove()
+            return self._known(self._looked(None))
+
+    def _known(self, at: At) -> At:
+        self.at = at
+        with nonsense_is_damage(self.index.db):
+            self._damage = self._first_damage(at)
+            return self.finish_erasing(at)
 
     def _looked(self, before: At | None) -> At:
         """The state from the index, or from the lines when they are not as the index knows them."""
         for _ in range(2):
             try:
                 index = self._file.connected()
-                found = loaded(index, self._segments, before, self._read_tile) if index.usable() else 1
-                return found if isinstance(found, At) else self._read_lines(index, found, before)
+                with nonsense_is_damage(index.db):
+                    found = loaded(index, self._segments, before, self._read_tile) if index.usable() else 1
+                    return found if isinstance(found, At) else self._read_lines(index, found, before)
             except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError, apsw.IOError):
                 self._file.remove()
         index = self._file.connected()

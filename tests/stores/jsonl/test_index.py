@@ -218,6 +218,58 @@ def test_an_index_that_breaks_while_the_ledger_is_open_is_made_again(
     assert ledger.verify().ok
 
 
+# What SQLite does not see in a page of the table of entries: a byte in front of a value says another type or length, or
+# the value is another.
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "segment = NULL",
+        "offset = NULL",
+        "length = NULL",
+        "length = 'x'",
+        "segment = x'4097'",
+        "offset = CAST(x'4097' AS TEXT)",
+        "offset = 9223372036854775807",
+        "length = -3",
+        "length = 9223372036854775807",
+    ],
+)
+@pytest.mark.parametrize("read_only", [True, False])
+def test_values_that_no_index_holds_are_damage_of_the_index_and_it_is_made_again(
+    path: Path, filled: Any, opened: Open, event: Event, broken: str, read_only: bool
+) -> None:
+    database = index_files(path)[0]
+    with sqlite3.connect(database) as db:
+        sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'entry'").fetchone()[0]
+        loose = sql.replace(" NOT NULL", "").replace("STRICT", "")
+        db.execute("PRAGMA writable_schema=ON")
+        db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'entry'", (loose,))
+    db.close()
+    with sqlite3.connect(database) as db:
+        db.execute(f"UPDATE entry SET {broken} WHERE position IN (7, 299)")
+        db.execute("PRAGMA writable_schema=ON")
+        db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'entry'", (sql,))
+    db.close()
+    ledger = opened(read_only=read_only)
+    assert answers(ledger) == filled
+    assert ledger.verify().ok
+    if not read_only:
+        assert ledger.record(**event(400)).position == 301
+
+
+def test_a_payload_is_not_erased_on_the_word_of_the_index_alone(
+    path: Path, filled: Any, opened: Open
+) -> None:
+    with sqlite3.connect(index_files(path)[0]) as db:
+        db.execute("INSERT INTO erasing VALUES (300, 7)")  # the record at position 300 names position 5 only
+    db.close()
+    before = path.read_bytes()
+    ledger = opened()
+    assert answers(ledger) == filled
+    assert ledger.verify().ok
+    assert path.read_bytes() == before
+
+
 def test_a_sound_ledger_is_examined_without_reading_its_lines_a_second_time(
     path: Path, filled: Any, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
