@@ -1,0 +1,1 @@
+"""The runtimes as the contract of adapters drives them, each with its own test model."""
