@@ -66,6 +66,8 @@ class RuntimeRecorder:
         self.safe = SafeRecorder(
             ledger, adapter=self.adapter or self.runtime, wait_seconds_max=wait_seconds_max, redact=redact
         )
+        self.above: Parent | None = None
+        """What the whole process runs in, for runs that nothing else is around."""
         self._runs: dict[str, ObservedRun] = {}
         self._ended: OrderedDict[str, Earlier] = OrderedDict()
 
@@ -95,7 +97,7 @@ class RuntimeRecorder:
         known = str(key)
         if not _claim(self.ledger, self.runtime, known, self):
             return None
-        above = parent_here(self.ledger) if parent is _HERE else parent
+        above = self.parent_here() if parent is _HERE else parent
         own = None if correlation_id is None else header_text(correlation_id)
         if above is not None and (above.inside_tool or parent is not _HERE):
             correlation = own if own not in (None, above.correlation_id) else None
@@ -139,7 +141,7 @@ class RuntimeRecorder:
 
     def parent_here(self) -> Parent | None:
         """The recorded tool call, of whichever runtime, or the user's scope that the code of here and now runs in."""
-        return parent_here(self.ledger)
+        return parent_here(self.ledger) or self.above
 
     def left_open(self, correlation_id: str) -> Earlier:
         """What the last run of a conversation left open, from memory, and where that does not do from the ledger."""
@@ -200,47 +202,50 @@ def _on_a_loop() -> bool:
 
 
 _lock = threading.Lock()
-_claims: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], weakref.ref[RuntimeRecorder]]] = (
-    weakref.WeakKeyDictionary()
-)
-_named: weakref.WeakKeyDictionary[Any, OrderedDict[str, None]] = weakref.WeakKeyDictionary()
+_claims: dict[tuple[object, str, str], weakref.ref[RuntimeRecorder]] = {}
+_named: OrderedDict[tuple[object, str], None] = OrderedDict()
+
+
+def _which(ledger: Any) -> object:
+    """What tells this ledger from others, also when it was opened twice."""
+    try:
+        return str(ledger.ledger_id)
+    except Exception:
+        return id(ledger)  # stays its own while a recorder of it is there
 
 
 def _claim(ledger: Any, runtime: str, key: str, recorder: RuntimeRecorder) -> bool:
     """Whether this recorder may record the run: the first that asks may, and whoever else asks may not."""
-    try:
-        with _lock:
-            known = _claims.setdefault(ledger, {})
-            holder = known.get((runtime, key))
-            if holder is not None and holder() is not None:
-                return False
-            known[runtime, key] = weakref.ref(recorder)
-    except TypeError:
-        pass  # no real ledger: nothing to tell two recorders of it apart by
+    claim = (_which(ledger), runtime, key)
+    with _lock:
+        holder = _claims.get(claim)
+        if holder is not None and holder() is not None:
+            return False
+        _claims[claim] = weakref.ref(recorder, lambda gone: _forget(claim, gone))
     return True
 
 
 def _release(ledger: Any, runtime: str, key: str, recorder: RuntimeRecorder) -> None:
-    try:
-        with _lock:
-            known = _claims.get(ledger, {})
-            holder = known.get((runtime, key))
-            if holder is not None and holder() is recorder:
-                del known[runtime, key]
-    except TypeError:
-        pass
+    claim = (_which(ledger), runtime, key)
+    with _lock:
+        holder = _claims.get(claim)
+        if holder is not None and holder() is recorder:
+            del _claims[claim]
+
+
+def _forget(claim: tuple[object, str, str], gone: weakref.ref[RuntimeRecorder]) -> None:
+    # No lock: a recorder may be collected while this very thread holds it.
+    if _claims.get(claim) is gone:
+        _claims.pop(claim, None)
 
 
 def first_run(ledger: Any, correlation_id: str) -> bool:
     """Whether this process has begun no run under this correlation yet: then the run may carry its name."""
-    try:
-        with _lock:
-            known = _named.setdefault(ledger, OrderedDict())
-            if correlation_id in known:
-                return False
-            known[correlation_id] = None
-            if len(known) > _NAMED_MAX:
-                known.popitem(last=False)
-            return True
-    except TypeError:
-        return False
+    named = (_which(ledger), correlation_id)
+    with _lock:
+        if named in _named:
+            return False
+        _named[named] = None
+        if len(_named) > _NAMED_MAX:
+            _named.popitem(last=False)
+        return True

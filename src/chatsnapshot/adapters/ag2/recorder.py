@@ -18,6 +18,7 @@ from chatsnapshot.adapters.ag2.storage import RecordingStorage
 from chatsnapshot.adapters.ag2.streamed import text_of
 from chatsnapshot.adapters.ag2.turn import Turn
 from chatsnapshot.adapters.custom import first_run
+from chatsnapshot.adapters.places import Parent as Above
 from chatsnapshot.adapters.places import enter, leave, parent_here
 from chatsnapshot.adapters.plain import header_text, plain
 from chatsnapshot.adapters.policy import Event, SafeRecorder
@@ -75,6 +76,8 @@ class AG2Recorder:
         self.ledger = ledger
         self.correlation_id = None if correlation_id is None else header_text(correlation_id)
         self.cause = _event_id(cause)
+        self.above: Above | None = None
+        """What the whole process runs in, for runs that nothing else is around."""
         self.safe = SafeRecorder(ledger, adapter="ag2", wait_seconds_max=wait_seconds_max, redact=redact)
         self._ended: OrderedDict[str, Ended] = OrderedDict()
         self._hubs: weakref.WeakSet[HubTap] = weakref.WeakSet()
@@ -278,7 +281,7 @@ class AG2Recorder:
 
     def parent_here(self) -> tuple[Parent | None, bool]:
         """What a run that begins here is started by, and whether that is a recorded tool call."""
-        place, above = CURRENT.get(), parent_here(self.ledger)
+        place, above = CURRENT.get(), parent_here(self.ledger) or self.above
         around = above.cause if above else None
         if place is not None and place.run.ledger is self.ledger and around in (None, place.cause):
             return Parent(place.run.run_id, place.cause, place.run.agent), True
