@@ -1,17 +1,19 @@
-"""Reads a JSON object as far as it is whole: its members, where the items of its lists begin, and where it breaks."""
+"""Reads a JSON object or array as far as it is whole: its members, where items of lists begin, and where it breaks."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from chatsnapshot.importers.base import Problem
 
-__all__ = ["Document", "read_object"]
+__all__ = ["Document", "read_array", "read_documents", "read_object"]
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
+_MARK = b"\xef\xbb\xbf"
 _NEAR_END = 6
 """Characters: a torn ``\\u12`` or ``tru`` is found as an error that near to the end."""
 
@@ -27,6 +29,16 @@ class Document(NamedTuple):
     offsets: dict[str, list[int]]
     problem: Problem | None
     object: bool = True
+    start: int = 0
+    """The byte at which the text begins."""
+
+    def moved(self, by: int) -> Document:
+        """The same, found so many bytes later."""
+        if not by:
+            return self
+        offsets = {key: [offset + by for offset in places] for key, places in self.offsets.items()}
+        problem = None if self.problem is None else Problem(self.problem.offset + by, self.problem.reason)
+        return Document(self.members, offsets, problem, self.object, self.start + by)
 
 
 class _Broken(Exception):
@@ -59,7 +71,59 @@ class _Bytes:
 
 def read_object(data: bytes) -> Document:
     """The members of the JSON object in ``data`` (UTF-8, with or without a byte order mark); never raises."""
-    mark = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    return _read(data, "{", _members)
+
+
+def read_array(data: bytes) -> Document:
+    """The items of the JSON array in ``data``, as the one member ``items``; never raises."""
+
+    def take(
+        text: str, place: int, members: dict[str, Any], offsets: dict[str, list[int]], places: _Bytes
+    ) -> int:
+        items = members["items"] = []
+        where = offsets["items"] = []
+        return _items(text, place - 1, "items", items, where, places)
+
+    return _read(data, "[", take)
+
+
+def read_documents(data: bytes) -> Iterator[Document]:
+    """Each object and array of a file: one, which may have many lines, or one a line; never raises.
+
+    Of a line that is broken, what is whole is given as well.
+    """
+    before = len(_MARK) if data.startswith(_MARK) else 0
+    body = data[before:]
+    if not _one_a_line(body):
+        yield _document(body).moved(before)
+        return
+    offset = before
+    for line in body.split(b"\n"):
+        if line.strip():
+            yield _document(line).moved(offset)
+        offset += len(line) + 1
+
+
+def _document(text: bytes) -> Document:
+    read = read_array if text.lstrip()[:1] == b"[" else read_object
+    return read(text)
+
+
+def _one_a_line(body: bytes) -> bool:
+    """Whether the first or the second line that is not blank is whole by itself, and there is more than one."""
+    start = body.lstrip()
+    first, _, rest = start.partition(b"\n")
+    second = rest.lstrip().partition(b"\n")[0]
+    if not second:
+        return False
+    if _document(first).problem is None:
+        return True
+    return first[:1] == second[:1] == b"{" and _document(second).problem is None
+
+
+def _read(data: bytes, sign: str, take: Callable[..., int]) -> Document:
+    mark = len(_MARK) if data.startswith(_MARK) else 0
+    what = "object" if sign == "{" else "array"
     try:
         text, cut = data[mark:].decode(), False
     except UnicodeDecodeError as error:
@@ -69,13 +133,13 @@ def read_object(data: bytes) -> Document:
     offsets: dict[str, list[int]] = {}
     try:
         place = _skip(text, 0)
-        if text[place : place + 1] != "{":
-            return Document({}, {}, Problem(mark, "does not begin as a JSON object"), False)
-        end = _members(text, place + 1, members, offsets, places)
+        if text[place : place + 1] != sign:
+            return Document({}, {}, Problem(mark, f"does not begin as a JSON {what}"), False)
+        end = take(text, place + 1, members, offsets, places)
         rest = _skip(text, end)
         if rest < len(text) or cut:
             return Document(
-                members, offsets, Problem(places.at(rest), "more text after the end of the JSON object")
+                members, offsets, Problem(places.at(rest), f"more text after the end of the JSON {what}")
             )
     except _Broken as broken:
         offset = places.at(broken.place)
