@@ -41,7 +41,7 @@ def go_on(recorder: AG2Recorder, history: list[Any], asked: ToolCallEvent, strea
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["same process", "another recorder"])
-def test_a_turn_that_goes_on_after_a_question_is_caused_by_it(
+def test_a_turn_that_goes_on_with_the_answer_to_a_question_is_caused_by_it(
     ledger: Ledger, steps: Steps, call: Call, restarted: bool
 ) -> None:
     asked, stream = call("ask_human", question="colour?"), MemoryStream()
@@ -49,8 +49,14 @@ def test_a_turn_that_goes_on_after_a_question_is_caused_by_it(
     history = stopped_by_a_question(recorder, asked, stream)
     go_on(AG2Recorder(ledger) if restarted else recorder, history, asked, stream)
     (question,) = entries(ledger, "execution.human_input_requested")
-    resumed = run_events(ledger)[-2]
-    assert (resumed.event_type, resumed.causation_id) == ("execution.run_resumed", question.event_id)
+    (answer,) = entries(ledger, "execution.human_input_received")
+    assert (answer.causation_id, answer.payload["answer"]) == (question.event_id, "blue")
+    assert answer.payload["answers"] == question.payload["question_id"]
+    assert answer.payload["run_id"] == question.payload["run_id"]
+    paused, resumed = run_events(ledger)[-3:-1]
+    assert paused.event_type == "execution.run_paused"
+    assert (resumed.event_type, resumed.causation_id) == ("execution.run_resumed", answer.event_id)
+    assert question.position < paused.position < answer.position < resumed.position
     assert steps(ledger.read())[-4:] == [
         ("tool_result ask_human-1", "tool_call ask_human-1"),
         ("model_call", "tool_result ask_human-1"),

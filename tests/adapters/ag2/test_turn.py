@@ -176,9 +176,13 @@ def test_a_question_and_its_answer_stand_between_call_and_result(
 
 
 @pytest.mark.parametrize(
-    ("hook", "error"), [(None, HumanInputNotProvidedError), (answer_never, HumanInputFailedError)]
+    ("hook", "error", "end"),
+    [
+        (None, HumanInputNotProvidedError, "run_paused"),
+        (answer_never, HumanInputFailedError, "run_failed"),
+    ],
 )
-def test_a_question_nobody_answers_fails_the_run_as_it_fails_the_turn(
+def test_a_question_that_nobody_is_there_for_pauses_the_run_and_one_that_fails_fails_it(
     ledger: Ledger, steps: Steps, call: Call, hook: Any, error: type[Exception]
 ) -> None:
     raised, _ = run_one(
@@ -187,8 +191,9 @@ def test_a_question_nobody_answers_fails_the_run_as_it_fails_the_turn(
     assert type(raised) is error
     told = steps(ledger.read())
     assert told[-2][0].startswith("human_input_requested")
-    assert told[-1] == ("run_failed", told[-2][0])
-    assert entries(ledger)[-1].payload["error"]["type"] == error.__name__
+    assert told[-1] == (end, told[-2][0])
+    last = entries(ledger)[-1].payload
+    assert (last["reason"] if hook is None else last["error"]["type"]) == error.__name__
 
 
 @pytest.mark.parametrize(

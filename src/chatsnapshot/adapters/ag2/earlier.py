@@ -9,10 +9,21 @@ from typing import Any, NamedTuple
 from chatsnapshot.adapters.ag2 import streamed
 from chatsnapshot.adapters.ag2.run import Run
 
-__all__ = ["Earlier", "left_by", "left_in", "result_of_nobody"]
+__all__ = ["Earlier", "Waiting", "left_by", "left_in", "result_of_nobody"]
 
 _LOOKED_AT_MAX = 500
 _BEGINNINGS = frozenset({"execution.run_started", "execution.run_resumed"})
+
+
+class Waiting(NamedTuple):
+    """A question without an answer that a tool call waits for."""
+
+    question_id: str
+    event: str
+    """The event of the question."""
+    run_id: str | None
+    """The run that asked."""
+    approval: bool = False
 
 
 class Earlier(NamedTuple):
@@ -24,13 +35,20 @@ class Earlier(NamedTuple):
     """Tool calls without a result: call id to the event of the call."""
     question: str | None = None
     """A question without an answer."""
+    waiting: Mapping[str, Waiting] = {}
+    """Open questions by the id of the tool call that asked them."""
 
 
 def left_by(run: Run, end: str) -> Earlier:
     """What a run that this process recorded left open; ``end`` is its last event."""
     calls = {call: event for call, event in run.calls.items() if call not in run.answered}
     question = next(reversed(run.questions.values()), None)
-    return Earlier(question or end, calls, question)
+    waiting = {
+        call: Waiting(asked, run.questions[asked], run.run_id, asked in run.approvals)
+        for call, asked in run.asking.items()
+        if asked in run.questions
+    }
+    return Earlier(question or end, calls, question, waiting)
 
 
 async def left_in(ledger: Any, correlation_id: str, seconds_max: float) -> Earlier | None:
@@ -47,6 +65,7 @@ async def _read(ledger: Any, correlation_id: str) -> Earlier | None:
     question: str | None = None
     answered: set[str | None] = set()
     calls: dict[str, str] = {}
+    asked: dict[str | None, Waiting] = {}
     async for entry in ledger.aread(correlation_id=correlation_id, reverse=True, limit=_LOOKED_AT_MAX):
         last = last or entry.event_id
         payload = entry.payload if isinstance(entry.payload, dict) else {}
@@ -62,6 +81,7 @@ async def _read(ledger: Any, correlation_id: str) -> Earlier | None:
         elif kind == "execution.human_input_requested":
             if not answered.intersection({payload.get("question_id"), entry.event_id}):
                 question = question or entry.event_id
+                asked.setdefault(entry.causation_id, _waiting(entry, payload))
         elif kind == "execution.tool_call":
             call_id = payload.get("call_id")
             if isinstance(call_id, str) and call_id not in answered:
@@ -71,7 +91,13 @@ async def _read(ledger: Any, correlation_id: str) -> Earlier | None:
     if last is None:
         return None
     # An answer counts as the cause while the tool that asked for it has no result.
-    return Earlier(question or (answer if calls else None) or last, calls, question)
+    waiting = {call: asked[event] for call, event in calls.items() if event in asked}
+    return Earlier(question or (answer if calls else None) or last, calls, question, waiting)
+
+
+def _waiting(entry: Any, payload: Mapping[str, Any]) -> Waiting:
+    question_id = str(payload.get("question_id") or "")
+    return Waiting(question_id, entry.event_id, payload.get("run_id"), payload.get("kind") == "approval")
 
 
 def result_of_nobody(history: Iterable[Any], calls: Mapping[str, str]) -> list[Any]:

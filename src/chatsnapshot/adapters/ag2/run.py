@@ -57,6 +57,8 @@ class Run:
         """Ids of the questions that ask for an approval."""
         self.questions: dict[str, str] = {}
         """Question id to the event of the question; an answered one is gone."""
+        self.asking: dict[str, str] = {}
+        """Tool call id to the question that was asked inside of it."""
         self.tasks: dict[str, str] = {}
         """Task id to the event of its start."""
         self.asked_by: str | None = None

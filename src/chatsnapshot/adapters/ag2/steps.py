@@ -6,16 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from chatsnapshot.adapters.ag2 import streamed
+from chatsnapshot.adapters.ag2.earlier import Earlier
 from chatsnapshot.adapters.ag2.events import map_event, normalize
 from chatsnapshot.adapters.ag2.run import CURRENT, Run
 from chatsnapshot.adapters.plain import describe_error, plain
 from chatsnapshot.adapters.policy import Event
 
-__all__ = ["closed", "completed", "ended_by", "model_call", "seen"]
+__all__ = ["answers", "closed", "completed", "ended_by", "model_call", "seen"]
 
 _CONFIG_KEY = "__ag2_model_config__"
 _ONLY_QUESTION = "the only one"
 """Questions of autogen.beta 0.11 have no id."""
+_NOBODY_THERE = "HumanInputNotProvidedError"
+"""What AG2 raises where a person is asked and no hook is set: whoever catches it may resume with the answer."""
 _PASSING_KEPT = frozenset({"CompactionCompleted", "CompactionFailed", "AggregationFailed", "EventLogFailed"})
 """Events that AG2 does not store but that say that its history was, or was not, rewritten."""
 
@@ -115,6 +118,9 @@ def _question(run: Run, event: Any, context: Any) -> list[Event]:
         return []
     made = _plain_event(run, event, cause=_asking(run, event, context))
     run.questions[question_id] = made["event_id"]
+    run.asking.update(
+        {call: question_id for call, cause in run.calls.items() if cause == made["causation_id"]}
+    )
     if made["payload"].get("kind") == "approval":
         run.approvals.add(question_id)
     return [made]
@@ -228,8 +234,25 @@ def completed(run: Run, reply: Any, context: Any) -> Event:
     return run.event("execution.run_completed", {key: value for key, value in payload.items() if value})
 
 
+def answers(run: Run, event: Any, earlier: Earlier) -> list[Event]:
+    """What a person answered to the run before, where this one begins with the results of the tools that asked."""
+    made = []
+    for result in event.results if "ToolResultsEvent" in streamed.kinds(event) else ():
+        asked = earlier.waiting.get(result.parent_id)
+        if asked is not None and not asked.approval:
+            payload = {
+                "run_id": asked.run_id or run.run_id,  # it belongs to the run that asked
+                "answers": asked.question_id,
+                "answer": normalize(result).get("result"),
+            }
+            made.append(run.said_to_agent("execution.human_input_received", payload, cause=asked.event))
+    return made
+
+
 def ended_by(run: Run, error: BaseException) -> Event:
-    """The end of a turn that raised: failed, or cancelled when it was stopped from outside."""
+    """The end of a turn that raised: failed, cancelled when it was stopped from outside, or paused for a person."""
+    if run.questions and type(error).__name__ == _NOBODY_THERE:
+        return run.event("execution.run_paused", {"reason": type(error).__name__})
     if isinstance(error, Exception):
         return run.event("execution.run_failed", {"error": describe_error(error)})
     return run.event("execution.run_cancelled", {"reason": type(error).__name__})

@@ -132,6 +132,9 @@ class Turn:
             recorder.safe.note(error)
             return
         run.calls.update(earlier.calls)
+        self._hold(lambda: steps.answers(run, event, earlier))
+        if self._held:
+            earlier = earlier._replace(cause=self._held[-1]["event_id"])
         self._hold(lambda: [recorder.opening(run, context, resumed=resumed, earlier=earlier)])
         if earlier.calls:
             self._hold(lambda: self._closed_meanwhile(run, history, earlier))

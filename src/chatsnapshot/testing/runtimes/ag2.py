@@ -12,13 +12,15 @@ from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome
 
 __all__ = ["AG2Bench"]
 
+_USAGE = (11, 7)
+
 
 class AG2Bench(AdapterBench):
     """Agents of AG2 1.x with the middleware of ``AG2Recorder``."""
 
     runtime = "ag2"
     package = "ag2"
-    usage = (11, 7)
+    usage = _USAGE
 
     def recorder(self, ledger: Any) -> AG2Recorder:
         """An ``AG2Recorder``."""
@@ -26,18 +28,18 @@ class AG2Bench(AdapterBench):
 
     def play(self, scenario: str, recorder: Any | None) -> Outcome:
         """Run the story."""
-        story = _Story([one.middleware for one in self.attached(recorder)], self.attached(recorder))
+        story = _Story(self.attached(recorder))
         return Outcome.of(lambda: asyncio.run(getattr(story, scenario)()))
 
 
 class _Story:
-    def __init__(self, middleware: list[Any], recorders: list[Any]) -> None:
-        self.middleware = middleware
+    def __init__(self, recorders: list[Any]) -> None:
         self.recorders = recorders
 
     def agent(self, name: str, *turns: Any, tools: Any = (), **options: Any) -> Any:
         ag2: Any = importlib.import_module("ag2")
-        return ag2.Agent(name, config=_scripted(*turns), tools=tools, middleware=self.middleware, **options)
+        middleware = [one.middleware for one in self.recorders]
+        return ag2.Agent(name, config=_scripted(*turns), tools=tools, middleware=middleware, **options)
 
     async def plain(self) -> Any:
         return (await self.agent("alpha", "Hi there").ask("Hello")).body
@@ -47,20 +49,21 @@ class _Story:
         return (await self.agent("alpha", calls, "5 and 9", tools=[add]).ask("What is 2+3 and 4+5?")).body
 
     async def streaming(self) -> Any:
-        """The same with a subscriber of the stream, and the chunks that a provider publishes."""
-        ag2, events = importlib.import_module("ag2"), importlib.import_module("ag2.events")
-        stream, chunks = ag2.MemoryStream(), []
+        """A subscriber of the stream hears the chunks that a provider publishes."""
+        ag2: Any = importlib.import_module("ag2")
+        events: Any = importlib.import_module("ag2.events")
+        stream, heard = ag2.MemoryStream(), []
 
         async def hear(event: Any) -> None:
             if isinstance(event, events.ModelMessageChunk):
-                chunks.append(event.content)
+                heard.append(event.content)
 
         stream.subscribe(hear)
         calls = [_call("add", a=2, b=3), _call("add", a=4, b=5)]
-        said = [events.ModelMessageChunk(text) for text in ("5 ", "and ", "9")]
-        agent = self.agent("alpha", calls, *said, "5 and 9", tools=[add])
+        chunks = [events.ModelMessageChunk(text) for text in ("5 ", "and ", "9")]
+        agent = self.agent("alpha", calls, *chunks, "5 and 9", tools=[add])
         reply = await agent.ask("What is 2+3 and 4+5?", stream=stream)
-        return [reply.body, chunks]
+        return [reply.body, heard]
 
     async def sub_agent(self) -> Any:
         beta = self.agent("beta", "child says hi")
@@ -69,15 +72,86 @@ class _Story:
             """Ask beta."""
             return str((await beta.ask(question)).body)
 
-        return (
-            await self.agent("alpha", _call("ask_child", question="hi?"), "done", tools=[ask_child]).ask("Go")
-        ).body
+        alpha = self.agent("alpha", _call("ask_child", question="Who is there?"), "done", tools=[ask_child])
+        return (await alpha.ask("Go")).body
+
+    async def handoff(self) -> Any:
+        """In a channel of the agent network: a tool of alpha names who speaks next."""
+        net: Any = importlib.import_module("ag2.network")
+
+        def hand_over() -> net.Handoff:
+            """Hand over to beta."""
+            return net.Handoff(target="beta", reason="beta knows")
+
+        hand_over.__annotations__["return"] = net.Handoff
+        agents = [
+            self.agent("user", ""),
+            self.agent("alpha", _call("hand_over"), "over to beta", tools=[hand_over]),
+            self.agent("beta", "beta here"),
+        ]
+        return await _talk_in_channel(net, agents, self.recorders)
+
+    async def interruption(self) -> Any:
+        """AG2 raises where nobody is there to answer; the caller resumes with the answer."""
+        ag2: Any = importlib.import_module("ag2")
+        errors: Any = importlib.import_module("ag2.exceptions")
+        events: Any = importlib.import_module("ag2.events")
+
+        async def ask_person(question: str, ctx: Any) -> str:
+            """Ask a person."""
+            return str(await ctx.input(question))
+
+        ask_person.__annotations__["ctx"] = ag2.Context
+        stream, asked = ag2.MemoryStream(), _call("ask_person", question="May I?")
+        try:
+            await self.agent("alpha", asked, tools=[ask_person]).ask("Do it", stream=stream)
+            return "nobody was asked"
+        except errors.HumanInputNotProvidedError:
+            history = list(await stream.history.get_events())
+        at = next(index for index, one in enumerate(history) if isinstance(one, events.ToolCallsEvent))
+        answer = events.ToolResultsEvent([events.ToolResultEvent.from_call(asked, "yes")])
+        alpha = self.agent("alpha", "approved", tools=[ask_person])
+        return (await alpha.resume(*history[: at + 1], answer, stream=stream)).body
 
     async def tool_error(self) -> Any:
         return (await self.agent("alpha", _call("fail"), "sorry", tools=[fail]).ask("Go")).body
 
     async def model_error(self) -> Any:
         return (await self.agent("alpha", RuntimeError("model is down")).ask("Go")).body
+
+
+async def _talk_in_channel(net: Any, agents: list[Any], recorders: list[Any]) -> Any:
+    knowledge: Any = importlib.import_module("ag2.knowledge")
+    hub = await net.Hub.open(knowledge.MemoryKnowledgeStore())
+    for one in recorders:
+        hub.register_listener(one.hub_listener(hub))
+    hub.register_adapter(net.WorkflowAdapter())
+    client = net.HubClient(net.LocalLink(hub), hub=hub)
+    await client.open()
+    members = [await client.register(agent) for agent in agents]
+    graph = net.TransitionGraph(
+        initial_speaker=members[0].agent_id,
+        transitions=[
+            net.Transition(net.FromSpeaker(members[0].agent_id), net.AgentTarget(members[1].agent_id))
+        ],
+        default_target=net.TerminateTarget(reason="all done"),
+    )
+    channel = await members[0].open(
+        type="workflow", target=["alpha", "beta"], knobs={"graph": graph.to_dict(), "context_vars": {}}
+    )
+    await channel.send("Go")
+    while not (await channel.info()).is_terminal():
+        await asyncio.sleep(0.005)
+    said = [text for text in map(_said, await hub.read_wal(channel.channel_id)) if text]
+    await client.close()
+    await hub.close()
+    return said
+
+
+def _said(envelope: Any) -> str | None:
+    data = getattr(envelope, "event_data", None)
+    body = data.get("body") if isinstance(data, dict) else None
+    return body if isinstance(body, str) else None
 
 
 def add(a: int, b: int) -> int:
@@ -97,4 +171,16 @@ def _call(name: str, **arguments: Any) -> Any:
 
 def _scripted(*turns: Any) -> Any:
     testing: Any = importlib.import_module("ag2.testing")
-    return testing.TestConfig(*turns, raise_tool_errors=False)
+    return testing.TestConfig(*map(_turn, turns), raise_tool_errors=False)
+
+
+def _turn(turn: Any) -> Any:
+    """One answer of the model, with the tokens that it took."""
+    events: Any = importlib.import_module("ag2.events")
+    usage = events.Usage(prompt_tokens=_USAGE[0], completion_tokens=_USAGE[1])
+    if isinstance(turn, str):
+        return events.ModelResponse(events.ModelMessage(turn), usage=usage)
+    if isinstance(turn, (list, events.ToolCallEvent)):
+        calls = turn if isinstance(turn, list) else [turn]
+        return events.ModelResponse(tool_calls=events.ToolCallsEvent(calls), usage=usage)
+    return turn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.testing.adaptercontract.checking import RESUMING, Case, check
-from chatsnapshot.testing.adaptercontract.history import facts
+from chatsnapshot.testing.adaptercontract.history import ENDS, facts
 from chatsnapshot.testing.expecting import expect, expect_equal
 
 _ASKED = "execution.human_input_requested"
@@ -42,7 +42,8 @@ def a_resumed_run(case: Case) -> None:
     runs = case.history.conversation()
     expect_equal(len(runs), 2, "runs in the conversation: the one that paused and the one that goes on")
     paused, resumed = runs
-    expect_equal(paused.entries[-1].event_type, "execution.run_paused", "the end of the run that waits")
+    ends = [entry.event_type for entry in paused.of(*ENDS)]
+    expect_equal(ends, ["execution.run_paused"], "the end of the run that waits")
     first = next((one for one in resumed.entries if one.event_type != _ANSWERED), resumed.entries[0])
     expect_equal(first.event_type, "execution.run_resumed", "the start of the run that goes on")
     expect_equal(first.causation_id, answer.event_id, "the cause of the run that goes on (the answer)")
