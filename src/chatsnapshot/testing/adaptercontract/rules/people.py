@@ -34,6 +34,8 @@ def a_run_ends_as_it_was_approved(case: Case) -> None:
     said = str(facts(last).get("output")) + "".join(
         str(facts(one).get("parts")) for one in case.history.messages("assistant")
     )
+    if case.lacks("plain"):  # a protocol of tools: nobody speaks but they
+        said += "".join(str(facts(one).get("result")) for one in case.history.of("execution.tool_result"))
     expect("approved" in said, 'nothing says "approved"')
 
 
