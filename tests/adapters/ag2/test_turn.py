@@ -183,7 +183,7 @@ def test_a_question_and_its_answer_stand_between_call_and_result(
     ],
 )
 def test_a_question_that_nobody_is_there_for_pauses_the_run_and_one_that_fails_fails_it(
-    ledger: Ledger, steps: Steps, call: Call, hook: Any, error: type[Exception]
+    ledger: Ledger, steps: Steps, call: Call, hook: Any, error: type[Exception], end: str
 ) -> None:
     raised, _ = run_one(
         ledger, scripted(call("ask_human", question="colour?"), "-"), [ask_human], hitl_hook=hook
