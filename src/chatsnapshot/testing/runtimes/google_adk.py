@@ -127,7 +127,7 @@ def _model() -> Any:
     from google.genai import types
 
     class Scripted(BaseLlm):  # type: ignore[misc, unused-ignore]
-        answers: list[Any] = []
+        answers: list[Any] = []  # noqa: RUF012 - a field of a pydantic model
 
         async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncIterator[Any]:
             answer = self.answers.pop(0)
