@@ -57,8 +57,6 @@ class AgentFrameworkRecorder(RuntimeRecorder):
         super().__init__(ledger, **options)
         self._middleware: list[Any] | None = None
         self._seen: set[int] = set()
-        self.handed: dict[tuple[str | None, str], str] = {}
-        """Run of a workflow and agent that the work goes to -> the event that says so, until that agent begins."""
 
     @property
     def middleware(self) -> list[Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from chatsnapshot.adapters.agent_framework import handoffs
 from chatsnapshot.adapters.agent_framework.contents import (
     APPROVAL_REQUEST,
     APPROVAL_RESPONSE,
@@ -61,7 +62,7 @@ class Turn:
         ]
         options: dict[str, Any] = {"key": key, "correlation_id": session, "resumed": bool(answers)}
         parent = recorder.parent_here()
-        if parent is not None and (handed := recorder.handed.pop((parent.run_id, name), None)):
+        if parent is not None and (handed := handoffs.take(parent.run_id, name)):
             options["parent"] = parent = Parent(parent.run_id, handed, parent.agent, parent.correlation_id)
         if answers:
             inside = parent is not None and (parent.inside_tool or "parent" in options)
@@ -205,7 +206,7 @@ class Turn:
     def _handoff(self, target: str, call: str | None) -> Event:
         made = self.run.handoff(target, cause=call)
         if self.run.parent is not None:
-            self.recorder.handed[self.run.parent.run_id, target] = made["event_id"]
+            handoffs.tell(self.run.parent.run_id, target, made["event_id"])
         return made
 
     def _settled(self, results: list[Any]) -> list[Event]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from chatsnapshot.adapters.agent_framework import handoffs
 from chatsnapshot.adapters.agent_framework.contents import (
     APPROVAL_REQUEST,
     answer_facts,
@@ -173,11 +174,11 @@ class _Flow:
 
     def _handoff(self, data: Any) -> Event | None:
         """The handoff, unless the agent's own run has told of it."""
-        known = (self.run.run_id, str(data.target))
-        if known in self.recorder.handed:
+        target = str(data.target)
+        if handoffs.told(self.run.run_id, target):
             return None
-        made = self.run.handoff(str(data.target), from_agent=str(data.source))
-        self.recorder.handed[known] = made["event_id"]
+        made = self.run.handoff(target, from_agent=str(data.source))
+        handoffs.tell(self.run.run_id, target, made["event_id"])
         return made
 
     async def done(self) -> None:
@@ -202,8 +203,7 @@ class _Flow:
         with self.recorder.guarded():
             event = end()
             self.recorder.end(self.run)
-            for known in [one for one in self.recorder.handed if one[0] == self.run.run_id]:
-                del self.recorder.handed[known]
+            handoffs.forget(self.run.run_id)
             await self.recorder.arecord(event)
 
 
