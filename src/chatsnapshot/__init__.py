@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "open": "chatsnapshot.opening",
+    "autorecord": "chatsnapshot.adapters.auto.recording",
     "federate": "chatsnapshot.federation",
     "Ledger": "chatsnapshot.ledger",
     "Pending": "chatsnapshot.pending",
@@ -61,6 +62,7 @@ __all__ = [
     "StoreFull",
     "StorePoisoned",
     "StoreUnavailable",
+    "autorecord",
     "federate",
     "open",
 ]
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from chatsnapshot.adapters.ag2.saving.backend import StorageBackend
     from chatsnapshot.adapters.ag2.saving.mixin import PersistentChatMixin
     from chatsnapshot.adapters.ag2.saving.persistence import AG2ChatPersistence
+    from chatsnapshot.adapters.auto.recording import autorecord
     from chatsnapshot.envelope import EventEnvelope, LedgerEntry, Source
     from chatsnapshot.errors import (
         CommitUncertain,

@@ -37,6 +37,7 @@ PUBLIC = [
     "StoreFull",
     "StorePoisoned",
     "StoreUnavailable",
+    "autorecord",
     "federate",
     "open",
 ]

@@ -17,6 +17,7 @@ SECTIONS = {
         "record": (_HOME + "record", "Record one event."),
         "ingest": (_HOME + "ingest", "Record lines of JSON, each once, from files or standard input."),
         "import": (_HOME + "import_", "Record what the files of another program say, each event once."),
+        "run": (_HOME + "run", "Run a program, and record it and the agent runtimes it uses."),
         "evaluate": (_HOME + "evaluate", "Say how well a run or an event did."),
         "end": (_HOME + "end", "Close a run whose process died."),
         "demo": (_HOME + "demo", "Record a small multi-agent run, with a crash in it, and show it."),

@@ -1,0 +1,1 @@
+"""Auto mode: switches recording on for the runtimes that a program imports, and records the process as a run."""

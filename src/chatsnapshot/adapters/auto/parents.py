@@ -1,0 +1,34 @@
+"""How a recorded process is named to the processes that it starts: one environment variable."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from chatsnapshot.adapters.places import Parent
+from chatsnapshot.clock import uuid_bytes, uuid_text
+
+__all__ = ["LEDGER", "PARENT", "SWITCH", "parent_in", "parent_text"]
+
+LEDGER = "CHATSNAPSHOT_LEDGER"
+SWITCH = "CHATSNAPSHOT_AUTORECORD"
+"""Which runtimes are recorded: ``all``, or names with commas between."""
+PARENT = "CHATSNAPSHOT_PARENT"
+"""The run of the process, as a JSON array of correlation, event id and run id."""
+
+
+def parent_text(parent: Parent) -> str:
+    """The parent as the environment carries it."""
+    return json.dumps([parent.correlation_id, parent.cause, parent.run_id])
+
+
+def parent_in(environment: Mapping[str, str] = os.environ) -> Parent | None:
+    """The parent that an environment names; ``None`` where it names none that can be read."""
+    try:
+        correlation_id, cause, run_id = json.loads(environment.get(PARENT, ""))
+        if isinstance(correlation_id, str) and isinstance(run_id, str):
+            return Parent(run_id, uuid_text(uuid_bytes(cause)), None, correlation_id)
+    except Exception:
+        pass  # somebody else's, or none
+    return None

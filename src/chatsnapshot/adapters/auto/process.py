@@ -1,0 +1,145 @@
+"""A process as a run: its arguments, and how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from chatsnapshot.adapters.custom import RuntimeRecorder
+from chatsnapshot.adapters.observed import ObservedRun
+from chatsnapshot.adapters.places import Parent
+from chatsnapshot.adapters.policy import Event
+
+__all__ = ["ProcessRun", "program_name"]
+
+_STOPPED_BY = frozenset({"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"})
+"""Signals with which somebody ends a program; any other one is a failure of it."""
+
+
+def program_name(arguments: Sequence[str]) -> str:
+    """What the process is called: its script or module, else its program."""
+    words = [os.path.basename(word) for word in arguments[:1]]
+    if words and words[0].startswith("python"):
+        rest = list(arguments[1:])
+        while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c"):
+            del rest[: 2 if rest[0] in ("-W", "-X") else 1]
+        if rest[:1] == ["-c"]:
+            return "python -c"
+        if rest[:1] == ["-m"] and len(rest) > 1:
+            return f"python -m {rest[1]}"
+        if rest:
+            return os.path.basename(rest[0])
+    return words[0] if words and words[0] else "process"
+
+
+class ProcessRun:
+    """The run of one process, seen from outside (a wrapper) or from inside."""
+
+    def __init__(self, ledger: Any, options: dict[str, Any], correlation_id: str | None = None) -> None:
+        self.recorder = RuntimeRecorder(
+            ledger, runtime="process", correlation_id=correlation_id, **{"redact": "secrets", **options}
+        )
+        self.run: ObservedRun | None = None
+        self.failure: BaseException | None = None
+        """The exception that ends the process."""
+        self._ended = False
+        self._hook: _Hook | None = None
+
+    def begin(self, arguments: Sequence[str], pid: int | None, name: str | None = None) -> Parent:
+        """Record the start; gives what the runs inside are children of."""
+        self.run = self.recorder.begin(name or program_name(arguments), key=f"process {pid or id(self)}")
+        assert self.run is not None  # a process has one
+        given: dict[str, Any] = {"argv": list(arguments)}
+        if pid is not None:
+            given["pid"] = pid
+        self.recorder.record(_by_system(self.run.started(given)))
+        return Parent(self.run.run_id, self.run.started_event, None, self.run.correlation_id)
+
+    def ended(self, code: int) -> None:
+        """Record the end: an exit code, or below 0 the signal that ended it."""
+        if self.run is None or self._ended:
+            return
+        self._ended = True
+        run = self.run
+        if code == 0:
+            made = run.completed({"exit_code": 0})
+        elif code > 0:
+            made = run.failed({"type": "SystemExit", "message": f"exit code {code}", "code": str(code)})
+        else:
+            name = _signal_name(-code)
+            if name in _STOPPED_BY:
+                made = run.cancelled(f"ended by {name}")
+            else:
+                made = run.failed({"type": name, "message": f"killed by {name}", "code": name})
+        self._record(made)
+
+    def ended_with(self, error: BaseException) -> None:
+        """Record that the process could not be run."""
+        if self.run is not None and not self._ended:
+            self._ended = True
+            self._record(self.run.failed(error))
+
+    def ended_here(self) -> None:
+        """Record the end of this process, or of its recording: with :attr:`failure`, where there is one."""
+        if self.run is None or self._ended:
+            return
+        self._ended = True
+        if (hook := self._hook) is not None and sys.excepthook == hook:
+            sys.excepthook = hook.before
+        failure = self.failure
+        if failure is None:
+            made = self.run.completed()
+        elif isinstance(failure, KeyboardInterrupt):
+            made = self.run.cancelled("interrupted")
+        else:
+            made = self.run.failed(failure)
+        self._record(made)
+
+    def _record(self, made: Event | None) -> None:
+        if made is not None and self.run is not None:
+            self.recorder.record(_by_system(made))
+            self.recorder.end(self.run)
+        self.recorder.flush(self.recorder.safe.wait_seconds_max)
+
+    def end_with_interpreter(self) -> None:
+        """Record the end when the interpreter ends, with the exception that nobody caught."""
+        self._hook = _Hook(self, sys.excepthook)
+        sys.excepthook = self._hook
+        pid = os.getpid()
+
+        def wait() -> None:
+            threading.main_thread().join()
+            if os.getpid() == pid:
+                self.ended_here()
+
+        waiting = threading.Thread(target=wait, name="chatsnapshot-process", daemon=False)
+        # The interpreter waits for it, and so does the end of every ledger: the end of the run is still taken.
+        waiting.start()
+
+
+class _Hook:
+    """Remembers the exception that nobody caught, and hands it on."""
+
+    def __init__(self, process: ProcessRun, before: Any) -> None:
+        self._process = process
+        self.before = before
+
+    def __call__(self, kind: Any, error: Any, traceback: Any) -> Any:
+        self._process.failure = error
+        return self.before(kind, error, traceback)
+
+
+def _by_system(event: Event) -> Event:
+    event["source"] = {**event["source"], "origin": "system"}
+    return event
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

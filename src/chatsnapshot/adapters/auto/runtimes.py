@@ -1,0 +1,57 @@
+"""Which runtimes auto mode knows: the module whose import says that one is used, and the adapter that records it."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from chatsnapshot.errors import InvalidEvent
+
+__all__ = ["RUNTIMES", "Runtime", "chosen", "switch_on"]
+
+_ADAPTERS = "chatsnapshot.adapters."
+
+
+class Runtime(NamedTuple):
+    """One runtime. ``module`` is imported by every program that uses it, and seldom by others."""
+
+    name: str
+    module: str
+    adapter: str
+    recorder: str
+
+
+RUNTIMES: tuple[Runtime, ...] = (
+    Runtime("ag2", "ag2", "ag2.installing", "AG2Recorder"),
+    Runtime("autogen", "autogen", "ag2.installing", "AG2Recorder"),
+    Runtime("langgraph", "langchain_core.callbacks", "langgraph", "LangGraphRecorder"),
+    Runtime("openai-agents", "agents", "openai_agents", "OpenAIAgentsRecorder"),
+    Runtime("pydantic-ai", "pydantic_ai", "pydantic_ai", "PydanticAIRecorder"),
+    Runtime("crewai", "crewai", "crewai", "CrewAIRecorder"),
+    Runtime("google-adk", "google.adk.runners", "google_adk", "GoogleADKRecorder"),
+    Runtime("agent-framework", "agent_framework", "agent_framework", "AgentFrameworkRecorder"),
+)
+
+
+def chosen(names: Iterable[str] | None) -> tuple[Runtime, ...]:
+    """The runtimes of these names, or all; raises :class:`InvalidEvent` for a name that there is not."""
+    if names is None:
+        return RUNTIMES
+    known = {runtime.name: runtime for runtime in RUNTIMES}
+    wanted = list(names)
+    for name in wanted:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise InvalidEvent(f"auto mode knows no runtime {name!r}{hint}; it knows {', '.join(known)}")
+    return tuple(known[name] for name in dict.fromkeys(wanted))
+
+
+def switch_on(runtime: Runtime, ledger: Any, options: dict[str, Any]) -> tuple[Any, Callable[[], None]]:
+    """Record every run of a runtime from here on; gives the recorder, and what switches it off again."""
+    adapter = importlib.import_module(_ADAPTERS + runtime.adapter)
+    recorder = getattr(adapter, runtime.recorder)(ledger, **options)
+    undo: Callable[[], None] = adapter.install(recorder)
+    return recorder, undo

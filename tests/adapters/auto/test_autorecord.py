@@ -1,0 +1,144 @@
+"""``chatsnapshot.autorecord()``: what was imported before or is imported after, once, and nothing when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ag2.agent
+import pytest
+from ag2 import Agent
+from ag2.testing import TestConfig
+
+import chatsnapshot
+from chatsnapshot.adapters.auto.importing import ImportWatch
+from chatsnapshot.adapters.auto.process import program_name
+from chatsnapshot.errors import InvalidEvent
+
+
+@pytest.fixture
+def ledger() -> Iterator[Any]:
+    with chatsnapshot.open("memory:") as opened:
+        yield opened
+
+
+def ask() -> Any:
+    agent = Agent("desk", config=TestConfig("Hi there"))
+    return asyncio.run(agent.ask("Hello")).body
+
+
+def test_a_runtime_that_was_imported_before_is_recorded_until_it_is_closed(ledger: Any) -> None:
+    before = dict(vars(ag2.agent.Agent))
+    made_before = Agent("early", config=TestConfig("I was here"))
+    with chatsnapshot.autorecord(ledger, runtimes=["ag2"]) as recording:
+        assert ask() == "Hi there"
+        assert asyncio.run(made_before.ask("And you?")).body == "I was here"
+        assert chatsnapshot.autorecord() is recording  # the one that goes on
+    assert dict(vars(ag2.agent.Agent)) == before
+    recorded = ledger.head
+    assert ask() == "Hi there"
+    assert ledger.head == recorded
+    started = [e for e in ledger.read() if e.event_type == "execution.run_started"]
+    assert [entry.event.source.name for entry in started][1:] == ["desk", "early"]
+    assert {entry.causation_id for entry in started[1:]} == {started[0].event_id}
+    assert [e.event_type for e in ledger.read(runtime="process")][1:] == ["execution.run_completed"]
+
+
+def test_an_exception_in_the_block_is_how_the_process_run_ends(ledger: Any) -> None:
+    with pytest.raises(ValueError, match="no such city"), chatsnapshot.autorecord(ledger, runtimes=["ag2"]):
+        raise ValueError("no such city")
+    last = list(ledger.read())[-1]
+    assert (last.event_type, last.payload["error"]["message"]) == ("execution.run_failed", "no such city")
+
+
+def test_a_runtime_that_is_not_known_is_refused_with_the_nearest_name(ledger: Any) -> None:
+    with pytest.raises(InvalidEvent, match="did you mean crewai"):
+        chatsnapshot.autorecord(ledger, runtimes=["crewi"])
+    assert ledger.head == 0
+
+
+def test_a_runtime_that_cannot_be_recorded_is_logged_once_and_the_program_goes_on(
+    ledger: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delattr(ag2.agent.Agent, "_drive_scope")
+    monkeypatch.delattr(ag2.agent.Agent, "_execute")
+    with chatsnapshot.autorecord(ledger, runtimes=["ag2"]) as recording:
+        pass
+    assert "middleware=[recorder.middleware]" in recording.failures["ag2"]
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["ag2 is not recorded"]
+
+
+@pytest.mark.parametrize(("code", "end"), [("pass", "completed"), ("raise ValueError('x')", "failed")])
+def test_the_end_of_the_interpreter_is_the_end_of_the_process_run(
+    tmp_path: Path, code: str, end: str
+) -> None:
+    path = tmp_path / "runs.db"
+    program = f"import chatsnapshot; chatsnapshot.autorecord({str(path)!r})\n{code}"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == (end == "failed")
+    assert ("ValueError: x" in ended.stderr) == (end == "failed")
+    with chatsnapshot.open(path, read_only=True) as ledger:
+        types = [entry.event_type for entry in ledger.read()]
+    assert types == ["execution.run_started", f"execution.run_{end}"]
+
+
+def test_an_import_is_told_once_after_the_module_was_executed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "watched_package").mkdir()
+    (tmp_path / "watched_package" / "__init__.py").write_text("import watched_package.inner\nDONE = True\n")
+    (tmp_path / "watched_package" / "inner.py").write_text("X = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    told: list[tuple[str, bool]] = []
+
+    def imported(name: str) -> None:
+        told.append((name, hasattr(sys.modules["watched_package"], "DONE")))
+
+    watch = ImportWatch(("watched_package", "watched_package.inner", "watched_nowhere"), imported)
+    watch.begin()
+    try:
+        importlib.import_module("watched_package")
+        importlib.reload(sys.modules["watched_package"])
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("watched_nowhere")
+    finally:
+        watch.end()
+        for name in ("watched_package", "watched_package.inner"):
+            sys.modules.pop(name, None)
+    assert told == [("watched_package.inner", False), ("watched_package", True)]
+    assert watch not in sys.meta_path
+
+
+def test_switching_on_imports_no_runtime() -> None:
+    code = textwrap.dedent(
+        """
+        import sys, chatsnapshot
+        recording = chatsnapshot.autorecord("memory:")
+        recording.close()
+        names = {"ag2", "autogen", "langchain_core", "agents", "pydantic_ai", "pydantic"}
+        assert not names & set(sys.modules), names & set(sys.modules)
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["/usr/bin/python3", "/srv/app.py", "x"], "app.py"),
+        (["python", "-m", "app.main"], "python -m app.main"),
+        (["python3.11", "-X", "dev", "-c", "print(1)"], "python -c"),
+        (["./serve", "--port", "1"], "serve"),
+        ([""], "process"),
+        ([], "process"),
+    ],
+)
+def test_a_process_is_called_what_people_call_it(arguments: list[str], name: str) -> None:
+    assert program_name(arguments) == name
