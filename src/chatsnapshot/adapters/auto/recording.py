@@ -98,12 +98,13 @@ class AutoRecording:
     def ledger(self) -> Ledger:
         """The ledger that is recorded into; opened when it is needed first."""
         if self._ledger is None:
-            import chatsnapshot
+            from chatsnapshot.ledger import Ledger
+            from chatsnapshot.opening import open
 
-            if isinstance(self._given, chatsnapshot.Ledger):
+            if isinstance(self._given, Ledger):
                 self._ledger = self._given
             else:
-                self._ledger, self._own = chatsnapshot.open(self._given), True
+                self._ledger, self._own = open(self._given), True
         return self._ledger
 
     def begin_process(self) -> None:
