@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.observed import Earlier
 from chatsnapshot.adapters.openai_agents.given import Given, own_trace
-from chatsnapshot.adapters.openai_agents.questions import asked_in, asked_lately
+from chatsnapshot.adapters.openai_agents.questions import Wanted
 from chatsnapshot.adapters.openai_agents.watching import Told, Watch
 from chatsnapshot.adapters.policy import Event
 
@@ -20,6 +20,8 @@ __all__ = ["CURRENT", "Call"]
 
 CURRENT: ContextVar[Call | None] = ContextVar("chatsnapshot_openai_agents", default=None)
 """The call that the code of here and now belongs to."""
+
+_ON_THE_LOOP_SECONDS_MAX = 0.25
 
 Made = list[tuple[Watch, list[Event]]]
 
@@ -51,38 +53,65 @@ class Call:
 
     async def open(self) -> None:
         """Begin what can be begun before the runner does; looks up what an earlier run left open."""
+        if self.outer is not None:
+            await self.outer.arecord(self.outer.held())
         for watch in self.watches:
             with watch.recorder.guarded():
                 if not watch.can_begin and not self.given.resumed:
                     continue
-                correlation = watch.correlation()
                 earlier: Earlier | None = None
-                if self.given.resumed and (waiting := self.given.waiting()):
-                    found = asked_lately(watch.recorder, waiting)
-                    correlation = correlation or found or await asked_in(watch.recorder, waiting)
-                correlation = correlation or self.given.trace("trace_id")
+                correlation, trace_id = watch.correlation(), self.given.trace("trace_id")
+                if correlation is None and trace_id is not None:
+                    correlation, earlier = trace_id, await watch.recorder.aleft_open(trace_id)
+                    if earlier.cause is None:
+                        correlation = await self._found(watch) or trace_id
+                elif correlation is None:
+                    correlation = await self._found(watch)
                 if correlation is not None and self._needs_history:
                     earlier = await watch.recorder.aleft_open(correlation)
                 watch.begin(self.key, correlation, earlier)
 
     def open_now(self) -> None:
         """As :meth:`open`, where nothing can be awaited."""
+        if self.outer is not None:
+            self.outer.record(self.outer.held())
         for watch in self.watches:
             with watch.recorder.guarded():
                 if not watch.can_begin and not self.given.resumed:
                     continue
-                correlation = watch.correlation()
                 earlier: Earlier | None = None
-                if self.given.resumed and (waiting := self.given.waiting()):
-                    correlation = correlation or asked_lately(watch.recorder, waiting)
-                correlation = correlation or self.given.trace("trace_id")
+                correlation, trace_id = watch.correlation(), self.given.trace("trace_id")
+                if correlation is None and trace_id is not None:
+                    correlation, earlier = trace_id, watch.recorder.left_open(trace_id)
+                    if earlier.cause is None:
+                        correlation = self._found_now(watch) or trace_id
+                elif correlation is None:
+                    correlation = self._found_now(watch)
                 if correlation is not None and self._needs_history:
                     earlier = watch.recorder.left_open(correlation)
                 watch.begin(self.key, correlation, earlier)
 
+    async def _found(self, watch: Watch) -> str | None:
+        """The conversation of a run that is resumed, by the approvals that it waits for."""
+        wanted = self._wanted(watch)
+        seconds = watch.recorder.safe.wait_seconds_max
+        return await watch.recorder.waiting.find(wanted, seconds) if wanted.call_ids else None
+
+    def _found_now(self, watch: Watch) -> str | None:
+        wanted = self._wanted(watch)
+        return watch.recorder.waiting.find_now(wanted, _ON_THE_LOOP_SECONDS_MAX) if wanted.call_ids else None
+
+    def _wanted(self, watch: Watch) -> Wanted:
+        recorder = watch.recorder
+        return Wanted(recorder.ledger, recorder.runtime, self.given.agent, self.given.waiting())
+
     @property
     def _needs_history(self) -> bool:
         return self.given.resumed or not isinstance(self.given.input, str)
+
+    def held(self) -> Made:
+        """What waits to be recorded: the parent of a run is on record before its child."""
+        return self._each(lambda watch: ())
 
     def begin(self, trace: Any = None) -> None:
         """Begin what has not begun: the trace is known now (its start is told before it is current), or never."""
@@ -167,7 +196,7 @@ class Call:
         """The events of an error; the runs are over."""
         self.begin()
         model = self._model(self._agent)
-        return self._over(lambda watch: watch.broke(error, self.told, model))
+        return self._over(lambda watch: watch.broke(error, self.told, model, self.failures))
 
     def _over(self, events: Callable[[Watch], Iterable[Event | None]]) -> Made:
         made = self._each(events)

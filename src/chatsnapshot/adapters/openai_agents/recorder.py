@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from chatsnapshot.adapters.custom import RuntimeRecorder
 from chatsnapshot.adapters.openai_agents.entering import entrance, recording
 from chatsnapshot.adapters.openai_agents.hooking import marker
+from chatsnapshot.adapters.openai_agents.questions import Waiting
 from chatsnapshot.adapters.requiring import need, version_of
 
 __all__ = ["OpenAIAgentsRecorder", "install"]
+
+_PROMPTS_MAX = 10_000
 
 
 class OpenAIAgentsRecorder(RuntimeRecorder):
@@ -42,7 +46,10 @@ class OpenAIAgentsRecorder(RuntimeRecorder):
         )
         self.version = version_of("openai-agents")
         """The installed version of the SDK."""
+        self.waiting = Waiting()
+        """Runs that wait for approvals."""
         self._marker: Any = None
+        self._prompts: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     async def run(  # type: ignore[override]
         self, starting_agent: Any, input: Any, **options: Any
@@ -71,6 +78,17 @@ class OpenAIAgentsRecorder(RuntimeRecorder):
             entrance.open()
             self._marker = marker(self)
         return self._marker
+
+    def is_new_prompt(self, correlation_id: str, agent: str, prompt: str) -> bool:
+        """Whether an agent has these instructions for the first time in a conversation, as far as this recorder knows."""
+        known = (correlation_id, agent)
+        if self._prompts.get(known) == hash(prompt):
+            return False
+        self._prompts[known] = hash(prompt)
+        self._prompts.move_to_end(known)
+        if len(self._prompts) > _PROMPTS_MAX:
+            self._prompts.popitem(last=False)
+        return True
 
     def _check(self, agent: Any) -> None:
         if not isinstance(agent, self._agents.Agent):

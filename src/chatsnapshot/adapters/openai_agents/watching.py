@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chatsnapshot.adapters.openai_agents.given import Given, asked_of, own_trace
@@ -14,6 +14,7 @@ from chatsnapshot.adapters.openai_agents.items import (
     output_parts,
     usage_of,
 )
+from chatsnapshot.adapters.openai_agents.questions import paused_facts
 from chatsnapshot.adapters.payloads import text
 from chatsnapshot.adapters.places import Parent
 from chatsnapshot.adapters.plain import plain
@@ -55,7 +56,6 @@ class Watch:
         """What caused the code around this run, so that a tool inside it is told from one outside."""
         self.child_of = self._parent()
         self._asking: tuple[int, int] | None = None
-        self._told_prompts: dict[str, str] = {}
         self._in_tools: dict[str, Token | None] = {}
         self._began_tools: dict[str, tuple[str | None, int]] = {}
 
@@ -138,9 +138,8 @@ class Watch:
         if run is None:
             return []
         run.agent = name
-        if not prompt or self._told_prompts.get(name) == prompt:
+        if not prompt or not self.recorder.is_new_prompt(run.correlation_id, name, prompt):
             return []
-        self._told_prompts[name] = prompt
         return [run.message("system", [text(prompt)], cause=run.started_event)]
 
     def model_answered(self, agent: Any, response: Any, model: Any) -> list[Event]:
@@ -225,12 +224,18 @@ class Watch:
                 made.append(run.question(one.call_id, kind="approval", prompt=prompt, call_id=one.call_id))
         if asked:
             names = ", ".join(sorted({str(one.tool) for one in asked}))
-            return [*made, run.paused(f"approval needed: {names}")]
+            waiting = [one.call_id for one in asked]
+            if self.child_of is None:
+                self.recorder.waiting.add(run.agent, waiting, run.correlation_id)
+            facts = paused_facts(waiting, child=self.child_of is not None)
+            return [*made, run.paused(f"approval needed: {names}", **facts)]
         if getattr(result, "_cancel_mode", "none") != "none" and result.final_output is None:
-            return [*made, *self._open_calls(None), run.cancelled("the caller stopped the stream")]
+            return [*made, *self._open_calls(None, {}), run.cancelled("the caller stopped the stream")]
         return [*made, run.completed(result.final_output)]
 
-    def broke(self, error: BaseException, told: Told, model: Any) -> list[Event | None]:
+    def broke(
+        self, error: BaseException, told: Told, model: Any, failed: Mapping[str, Any]
+    ) -> list[Event | None]:
         """The runner raised."""
         run = self.run
         if run is None:
@@ -242,18 +247,20 @@ class Watch:
             ending = {"status": "cancelled"} if stopped else {"error": error}
             made.append(run.model_call(**facts, **ending))
         made += self._guardrails(getattr(error, "run_data", None), told, error)
-        made += self._open_calls(None if stopped else error)
+        made += self._open_calls(None if stopped else error, failed)
         return [*made, run.cancelled(type(error).__name__) if stopped else run.failed(error)]
 
-    def _open_calls(self, error: BaseException | None) -> Iterable[Event]:
-        """Tools of this run that were still executed when it ended."""
+    def _open_calls(self, error: BaseException | None, failed: Mapping[str, Any]) -> Iterable[Event]:
+        """Tools of this run that were still executed when it ended: the one that ended it, and those beside it."""
         run = self.run
-        for key, (call_id, _) in list(self._began_tools.items()):
-            if run is None:
-                return
-            cause: Any = {"message": "cancelled with its run"} if error is None else _root(error)
-            del self._began_tools[key]
-            yield run.tool_result(call_id, None if call_id else key, error=cause)
+        still = list(self._began_tools.items())
+        self._began_tools.clear()
+        for key, (call_id, _) in still:
+            cause: Any = {"message": "cancelled with its run"}
+            if error is not None and (key in failed or len(still) == 1):
+                cause = _root(error)
+            if run is not None:
+                yield run.tool_result(call_id, None if call_id else key, error=cause)
 
     def _guardrails(self, result: Any, told: Told, error: Any = None) -> Iterable[Event]:
         run = self.run
