@@ -9,6 +9,7 @@ from chatsnapshot.errors import InvalidEvent, LedgerClosed, NotFound
 from chatsnapshot.testing.bench import Bench
 from chatsnapshot.testing.checking import check
 from chatsnapshot.testing.expecting import expect, expect_dense, expect_equal, expect_sound, expecting
+from chatsnapshot.testing.leftovers import left_behind, threads_at_rest
 from chatsnapshot.testing.processes import Say
 from chatsnapshot.testing.samples import event, events
 from chatsnapshot.testing.together import in_threads
@@ -151,13 +152,13 @@ def opening_and_closing_many_times_leaves_threads_and_file_descriptors_constant(
     expect_equal(after, before, "threads and file descriptors before and after")
 
 
-def open_and_close(say: Say, bench: Bench, times: int) -> tuple[list[int], list[int]]:
-    """Open, record in both ways, read, close; threads and descriptors after the first time and after the last."""
-    import threading
-
+def open_and_close(
+    say: Say, bench: Bench, times: int
+) -> tuple[tuple[list[str], int | None], tuple[list[str], int | None]]:
+    """Open, record in both ways, read, close; threads and descriptors after the third time and after the last."""
     place = bench.place()
-    counts: list[list[int]] = []
-    own = threading.active_count()
+    own = threads_at_rest()
+    left = []
     for number in range(times + 3):
         with bench.open(place) as ledger:
             ledger.record(**event(number))
@@ -165,17 +166,5 @@ def open_and_close(say: Say, bench: Bench, times: int) -> tuple[list[int], list[
             ledger.flush(20)
             list(ledger.read(limit=3))
         if number in (2, times + 2):
-            _settled(own)
-        folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
-        counts.append([threading.active_count(), len(os.listdir(folder))])
-    return counts[2], counts[-1]
-
-
-def _settled(own: int) -> None:
-    """Wait for threads of a driver that were told to end and look only now and then (pymongo's: twice a second)."""
-    import threading
-    import time
-
-    deadline = time.monotonic() + 5
-    while threading.active_count() > own and time.monotonic() < deadline:
-        time.sleep(0.01)
+            left.append(left_behind(own))
+    return left[0], left[-1]

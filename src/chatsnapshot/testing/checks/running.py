@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import pickle
 import threading
 import time
@@ -21,6 +20,7 @@ from chatsnapshot.stores.open import open_store
 from chatsnapshot.testing.bench import Bench
 from chatsnapshot.testing.checking import check
 from chatsnapshot.testing.expecting import Skipped, expect, expect_equal, expect_sound, expecting
+from chatsnapshot.testing.leftovers import left_behind, threads_at_rest
 from chatsnapshot.testing.processes import Say
 from chatsnapshot.testing.samples import event, events, new_id
 from chatsnapshot.testing.together import in_threads, run_async
@@ -269,15 +269,8 @@ def closing_beside_threads_and_tasks_stores_or_refuses_each_event(bench: Bench) 
             expect_sound(again, taken)
 
 
-def _descriptors() -> int | None:
-    for folder in ("/proc/self/fd", "/dev/fd"):
-        if os.path.isdir(folder):
-            return len(os.listdir(folder))
-    return None
-
-
-def open_and_close(say: Say, bench: Bench, places: list[str]) -> list[tuple[set[str], int | None]]:
-    """Threads and descriptors after each life of a ledger; every second one is in an event loop."""
+def open_and_close(say: Say, bench: Bench, places: list[str]) -> list[tuple[list[str], int | None]]:
+    """Threads and descriptors after four lives of a ledger and after all; every second one is in an event loop."""
 
     def live(place: str) -> None:
         with bench.open(place) as ledger:
@@ -294,11 +287,12 @@ def open_and_close(say: Say, bench: Bench, places: list[str]) -> list[tuple[set[
             async for _ in ledger.tail(after=0, timeout=5):
                 break
 
-    seen: list[tuple[set[str], int | None]] = []
-    for number, place in enumerate(places):
-        asyncio.run(alive(place)) if number % 2 else live(place)
-        gc.collect()
-        seen.append(({thread.name for thread in threading.enumerate()}, _descriptors()))
+    own = threads_at_rest()
+    seen: list[tuple[list[str], int | None]] = []
+    for number, place in enumerate(places, 1):
+        live(place) if number % 2 else asyncio.run(alive(place))
+        if number in (4, len(places)):
+            seen.append(left_behind(own))
     return seen
 
 
@@ -307,8 +301,8 @@ def many_openings_and_closings_leave_no_threads_and_no_descriptors(bench: Bench)
     places = [bench.place() for _ in range(4 + bench.rounds(20))]
     with bench.workers(1) as (worker,):
         seen = worker.run(open_and_close, bench, places)
-    (threads, descriptors), (threads_last, descriptors_last) = seen[3], seen[-1]
-    expect_equal(sorted(threads_last), sorted(threads), "threads after many ledgers were closed")
+    (threads, descriptors), (threads_last, descriptors_last) = seen
+    expect_equal(threads_last, threads, "threads after many ledgers were closed")
     if descriptors is not None and descriptors_last is not None:
         expect(
             descriptors_last <= descriptors,
