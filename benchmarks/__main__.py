@@ -16,6 +16,7 @@ MEASUREMENTS = (
     "startup",
     "concurrent",
     "ag2",
+    "runtimes",
     "growth",
     "redaction",
     "ingest",

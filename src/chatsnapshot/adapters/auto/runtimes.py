@@ -27,20 +27,23 @@ RUNTIMES: tuple[Runtime, ...] = (
     Runtime("ag2", "ag2", "ag2.installing", "AG2Recorder"),
     Runtime("autogen", "autogen", "ag2.installing", "AG2Recorder"),
     Runtime("langgraph", "langchain_core.callbacks", "langgraph", "LangGraphRecorder"),
-    Runtime("openai-agents", "agents", "openai_agents", "OpenAIAgentsRecorder"),
-    Runtime("pydantic-ai", "pydantic_ai", "pydantic_ai", "PydanticAIRecorder"),
+    Runtime("openai_agents", "agents", "openai_agents", "OpenAIAgentsRecorder"),
+    Runtime("pydantic_ai", "pydantic_ai", "pydantic_ai", "PydanticAIRecorder"),
     Runtime("crewai", "crewai", "crewai", "CrewAIRecorder"),
-    Runtime("google-adk", "google.adk.runners", "google_adk", "GoogleADKRecorder"),
-    Runtime("agent-framework", "agent_framework", "agent_framework", "AgentFrameworkRecorder"),
+    Runtime("google_adk", "google.adk.runners", "google_adk", "GoogleADKRecorder"),
+    Runtime("agent_framework", "agent_framework", "agent_framework", "AgentFrameworkRecorder"),
 )
 
 
 def chosen(names: Iterable[str] | None) -> tuple[Runtime, ...]:
-    """The runtimes of these names, or all; raises :class:`InvalidEvent` for a name that there is not."""
+    """The runtimes of these names, or all; raises :class:`InvalidEvent` for a name that there is not.
+
+    The names are those of ``source.runtime``; ``autogen`` is the classic line of AG2.
+    """
     if names is None:
         return RUNTIMES
     known = {runtime.name: runtime for runtime in RUNTIMES}
-    wanted = list(names)
+    wanted = [name.replace("-", "_") for name in names]
     for name in wanted:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)

@@ -1,0 +1,160 @@
+"""What recording adds to a run of each agent runtime that is here, beside a bare ``record`` and its OpenTelemetry."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import logging
+import os
+import statistics
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import chatsnapshot
+from benchmarks.measure import Result, interleave
+from chatsnapshot.testing import adapters
+
+PLAYS = 8
+"""How often the story is played in a round: one message with two tool calls at once, then the answer."""
+STORY = "parallel_tools"
+ADDED_MAX = 1.5
+NOT_HERE = frozenset({"ag2", "custom"})
+"""AG2 has measurements of its own; the custom bench is no runtime."""
+
+
+def run(folder: str, rounds: int) -> None:
+    logging.disable(logging.WARNING)
+    print(
+        f"Runs with two tools at once, durable events in SQLite: added time in bare records of the same events\n"
+        f"(at most {ADDED_MAX}), beside the runtime's usual OpenTelemetry instrumentation"
+    )
+    missing = []
+    for name in adapters.benches():
+        for bench in adapters.named(name):
+            if bench.runtime in NOT_HERE:
+                continue
+            made = bench()
+            if STORY in made.lacks:
+                continue
+            if absent := made.missing():
+                missing.append(absent)
+            else:
+                _measure(folder, rounds, made)
+    if missing:
+        print(
+            f"  not installed here, measured in environments of their own: {', '.join(sorted(set(missing)))}"
+        )
+
+
+def _measure(folder: str, rounds: int, bench: adapters.AdapterBench) -> None:
+    ledger = chatsnapshot.open(os.path.join(folder, f"{bench.runtime}.db"))
+    bare = chatsnapshot.open(os.path.join(folder, f"{bench.runtime}-bare.db"))
+    recorder = bench.recorder(ledger)
+    _play(bench, recorder, 1)
+    recorder.flush(10)
+    events = [
+        {"event_type": one.event_type, "payload": one.payload, "correlation_id": one.correlation_id}
+        for one in ledger.read()
+    ]
+    count = len(events) * PLAYS
+
+    def barely() -> None:
+        for _ in range(PLAYS):
+            for event in events:
+                bare.record(**event)
+
+    contestants: dict[str, Callable[[], object]] = {
+        "alone": lambda: _play(bench, None, PLAYS),
+        "recorded": lambda: _play(bench, recorder, PLAYS),
+        "bare": barely,
+    }
+    if _instrumented(bench.runtime) is not None:
+        contestants["traced"] = lambda: _traced(bench)
+    found = interleave({name: _counted(count, work) for name, work in contestants.items()}, rounds)
+    _report(bench.runtime, len(events), found)
+    ledger.close()
+    bare.close()
+
+
+def _play(bench: adapters.AdapterBench, recorder: Any, times: int) -> None:
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(times):
+            bench.play(STORY, recorder)
+
+
+def _traced(bench: adapters.AdapterBench) -> None:
+    instrumented = _instrumented(bench.runtime)
+    assert instrumented is not None
+    with instrumented():
+        _play(bench, None, PLAYS)
+
+
+def _counted(count: int, work: Callable[[], object]) -> Callable[[], int]:
+    def contestant() -> int:
+        work()
+        return count
+
+    return contestant
+
+
+def _report(runtime: str, events: int, found: dict[str, Result]) -> None:
+    def added(name: str) -> tuple[float, float]:
+        rounds = zip(found[name].rates, found["alone"].rates, found["bare"].rates, strict=True)
+        pairs = [
+            ((1 / mine - 1 / alone) * 1e6, (1 / mine - 1 / alone) * bare) for mine, alone, bare in rounds
+        ]
+        return statistics.median(one for one, _ in pairs), statistics.median(two for _, two in pairs)
+
+    micros, times = added("recorded")
+    verdict = "  ok" if times <= ADDED_MAX else f"  ABOVE {ADDED_MAX:g}"
+    traced = f"   OpenTelemetry {added('traced')[0]:>6,.0f} µs" if "traced" in found else ""
+    print(
+        f"  {runtime:<16} {events:>3} events   adds {micros:>6,.0f} µs an event; bare record "
+        f"{1e6 / found['bare'].median:>5,.0f} µs; run alone {1e6 / found['alone'].median:>6,.0f} µs{traced}   "
+        f"ratio {times:5.2f}{verdict}"
+    )
+
+
+_INSTRUMENTORS = {
+    "langgraph": ("openinference.instrumentation.langchain", "LangChainInstrumentor"),
+    "openai_agents": ("openinference.instrumentation.openai_agents", "OpenAIAgentsInstrumentor"),
+    "crewai": ("openinference.instrumentation.crewai", "CrewAIInstrumentor"),
+}
+
+
+def _instrumented(runtime: str) -> Callable[[], contextlib.AbstractContextManager[Any]] | None:
+    """What records the runtime's spans into memory, where its usual instrumentation is installed."""
+    try:
+        trace = importlib.import_module("opentelemetry.sdk.trace")
+        export = importlib.import_module("opentelemetry.sdk.trace.export")
+        memory = importlib.import_module("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+        if runtime == "pydantic_ai":
+            agents = importlib.import_module("pydantic_ai")
+        else:
+            module, name = _INSTRUMENTORS[runtime]
+            instrumentor = getattr(importlib.import_module(module), name)
+    except (ImportError, KeyError):
+        return None
+
+    @contextlib.contextmanager
+    def instrumented() -> Iterator[None]:
+        provider = trace.TracerProvider()
+        provider.add_span_processor(export.BatchSpanProcessor(memory.InMemorySpanExporter()))
+        if runtime == "pydantic_ai":
+            agents.Agent.instrument_all(agents.InstrumentationSettings(tracer_provider=provider))
+            try:
+                yield
+            finally:
+                agents.Agent.instrument_all(False)
+        else:
+            instrumentor().instrument(tracer_provider=provider)
+            try:
+                yield
+            finally:
+                instrumentor().uninstrument()
+        provider.shutdown()
+
+    return instrumented
