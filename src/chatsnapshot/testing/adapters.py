@@ -7,6 +7,7 @@ for a bench of your own as ``module:Class``.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import sys
@@ -83,7 +84,6 @@ def contract_tests(bench: type[AdapterBench], *, only: str = "") -> Callable[...
     stages: list[Stage] = []
     asked = [cell for cell in cells(only) if cell.lacking(bench()) is None]
 
-    @pytest.mark.xdist_group(f"contract-{bench.__module__}-{bench.__qualname__}")
     @pytest.mark.parametrize("cell", asked, ids=str)
     def test_the_contract(cell: Cell, request: Any) -> None:
         if not stages:
@@ -101,6 +101,8 @@ def contract_tests(bench: type[AdapterBench], *, only: str = "") -> Callable[...
             pytest.fail(f"{cell}: {result.detail}", pytrace=False)
 
     tests: Callable[..., None] = test_the_contract
+    if importlib.util.find_spec("xdist") is not None:  # else the mark is unknown
+        tests = pytest.mark.xdist_group(f"contract-{bench.__module__}-{bench.__qualname__}")(tests)
     return tests
 
 

@@ -41,21 +41,25 @@ class LedgerAround:
 
 
 class RememberingLedger(LedgerAround):
-    """Remembers what it was given, as it was then."""
+    """Remembers what it recorded, as it was given."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
         self.given: list[list[Any]] = []
 
     def record_many(self, events: Sequence[Any], /, **options: Any) -> Any:
-        """Remember, and record."""
-        self.given.append([_remembered(one) for one in events])
-        return super().record_many(events, **options)
+        """Record, and remember."""
+        given = [_remembered(one) for one in events]
+        recorded = super().record_many(events, **options)
+        self.given.append(given)
+        return recorded
 
     async def arecord_many(self, events: Sequence[Any], /, **options: Any) -> Any:
-        """Remember, and record."""
-        self.given.append([_remembered(one) for one in events])
-        return await super().arecord_many(events, **options)
+        """Record, and remember."""
+        given = [_remembered(one) for one in events]
+        recorded = await super().arecord_many(events, **options)
+        self.given.append(given)
+        return recorded
 
 
 class RaisingLedger(LedgerAround):
