@@ -564,7 +564,7 @@ class Ledger:
         rows = self._store.get([key])
         if key not in rows:
             raise NotFound(f"there is no event {uuid_text(key)} in {self.url}")
-        return self._entry(rows[key])
+        return to_entries([rows[key]], self)[0]
 
     async def aget(self, event_id: object) -> LedgerEntry:
         """As :meth:`get`, without blocking the event loop."""

@@ -107,12 +107,21 @@ def _attributes(wanted: Mapping[str, str | bool | int]) -> tuple[tuple[str, str 
 
 
 def to_entries(rows: Sequence[Row], ledger: Ledger) -> list[LedgerEntry]:
-    """Entries of rows; those that name blobs know where to fetch them."""
+    """Entries of rows; those that name blobs know where to fetch them. Raises :class:`Corrupt` for what is no payload."""
     entries = list(starmap(LedgerEntry, rows))
-    for index, row in enumerate(rows):
-        payload = row[9]
-        if payload is not None and b"$blob" in payload:
-            entries[index] = LedgerEntry(*row, ledger.blob)
+    index = 0
+    try:
+        for index, row in enumerate(rows):
+            payload = row[9]
+            if payload is not None and b"$blob" in payload:
+                entries[index] = LedgerEntry(*row, ledger.blob)
+    except TypeError:  # a changed bit in a file of SQLite makes text or a number of it
+        position = rows[index][0]
+        raise Corrupt(
+            f"the payload at position {position} is not what was stored; run chatsnapshot verify, "
+            "and restore the entry from a copy",
+            position=position,
+        ) from None
     return entries
 
 
