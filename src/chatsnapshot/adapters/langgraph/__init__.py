@@ -8,11 +8,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["ChatSnapshotSaver"]
+__all__ = ["ChatSnapshotSaver", "LangGraphRecorder", "install"]
 
-_HOME = {"ChatSnapshotSaver": "saver"}
+_HOME = {"ChatSnapshotSaver": "saver", "LangGraphRecorder": "recorder", "install": "installing"}
 
 if TYPE_CHECKING:
+    from chatsnapshot.adapters.langgraph.installing import install
+    from chatsnapshot.adapters.langgraph.recorder import LangGraphRecorder
     from chatsnapshot.adapters.langgraph.saver import ChatSnapshotSaver
 
 
