@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from chatsnapshot import jsonvalue
-from chatsnapshot.importers.base import Piece, Problem, event_id, name_text
+from chatsnapshot.importers.base import Piece, Problem, event_id, name_text, title_of
 from chatsnapshot.importers.jsontext import Document, read_object
 
 __all__ = ["AG2Logs"]
@@ -115,7 +115,7 @@ class _Run:
         question = facts.get("question")
         known = ("question_ID", "level", "ground_truth")
         payload = {
-            "name": _title(question),
+            "name": title_of(question),
             "input": question,
             "instructions": facts.get("system_prompt"),
             "session": name_text(facts.get("question_ID")),
@@ -269,13 +269,6 @@ def _step(number: int, offset: int, item: Mapping[str, Any]) -> Step:
 def _source(origin: str, name: str | None) -> dict[str, str]:
     source = {"origin": origin, "runtime": RUNTIME}
     return source if name is None else {**source, "name": name}
-
-
-def _title(question: object) -> str | None:
-    if not isinstance(question, str) or not question.strip():
-        return None
-    line = " ".join(question[:400].split())
-    return line if len(line) <= 80 else line[:79].rstrip() + "…"
 
 
 def _number(marked: object) -> int | None:

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 from chatsnapshot.clock import idempotent_uuid, uuid_text
 from chatsnapshot.envelope import EventEnvelope
 
-__all__ = ["ImportReport", "Importer", "Piece", "Problem", "event_id", "name_text"]
+__all__ = [
+    "ImportReport",
+    "Importer",
+    "Piece",
+    "Problem",
+    "Session",
+    "SessionImporter",
+    "event_id",
+    "name_text",
+    "title_of",
+]
 
 
 class Piece(NamedTuple):
     """One event of a file: the byte at which what it says begins, and the arguments of ``record()`` or an envelope.
 
     ``event`` has an ``event_id`` that follows from the file alone, so that importing again records nothing twice.
+    ``first_holds``: other files or lines still to come have a say in it, so that what the ledger holds of it stands.
     """
 
     offset: int
     event: Mapping[str, Any] | EventEnvelope
+    first_holds: bool = False
 
 
 class Problem(NamedTuple):
@@ -48,12 +60,40 @@ class Importer(Protocol):
         ...
 
 
+class Session(Protocol):
+    """Reads the files of one session while they grow: lines go in as they are there, events come out.
+
+    What comes out follows from the lines up to there alone, so that reading from the beginning again gives the same.
+    """
+
+    def take(self, file: str, offset: int, line: bytes) -> None:
+        """One whole line of a file, with the byte at which it begins."""
+        ...
+
+    def drain(self, unread: frozenset[str] = frozenset(), ended: bool = False) -> Iterator[Piece | Problem]:
+        """What the lines so far tell. ``unread`` files have more lines now; ``ended``: no file will have any."""
+        ...
+
+
+@runtime_checkable
+class SessionImporter(Importer, Protocol):
+    """An importer of files that grow line by line, and of which several may belong to one session."""
+
+    def families(self, paths: Sequence[str]) -> list[tuple[str, ...]]:
+        """The files of each session among files and folders, with those found beside them; the session's own first."""
+        ...
+
+    def session(self) -> Session:
+        """A reader for the files of one session."""
+        ...
+
+
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one file.
 
     ``stored`` events are new in the ledger, ``known`` ones were there already. ``correlations`` are those that it
     recorded in. ``problems`` holds the first 100, by offset; ``problem_count`` counts all. ``last_position`` is the
-    highest position of an event of this file (0: none).
+    highest position of an event of this file (0: none). ``beside`` are further files of the same session, read with it.
     """
 
     file: str
@@ -65,6 +105,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     problem_count: int = 0
     last_position: int = 0
+    beside: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -87,3 +128,11 @@ def name_text(value: object, chars_max: int = 256) -> str | None:
     text = str(value) if isinstance(value, str) or abs(value) < 2**64 else ""
     text = text.encode("utf-8", "replace").decode().translate(_UNFIT).strip()
     return text[:chars_max] or None
+
+
+def title_of(text: object) -> str | None:
+    """The beginning of a text as a title of at most 80 characters."""
+    if not isinstance(text, str) or not text.strip():
+        return None
+    line = " ".join(text[:400].split())
+    return line if len(line) <= 80 else line[:79].rstrip() + "…"

@@ -5,27 +5,27 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from chatsnapshot.envelope import EventEnvelope
 from chatsnapshot.errors import InvalidEvent, LimitExceeded
-from chatsnapshot.importers.base import Importer, ImportReport, Piece, Problem
-from chatsnapshot.importers.kinds import KINDS, importer_of, known_by_sight, likeliest
-from chatsnapshot.ingesting import BadLine, Ingest, open_input
+from chatsnapshot.importers.base import Importer, ImportReport, Problem, SessionImporter
+from chatsnapshot.importers.kinds import IMPORTERS, KINDS, importer_of, known_by_sight, likeliest
+from chatsnapshot.importers.recording import Recording
+from chatsnapshot.importers.sessions import PROBLEMS_KEPT, import_family
+from chatsnapshot.importers.sqlitefile import SIGN, whole_image
+from chatsnapshot.ingesting import open_input
 from chatsnapshot.limits import KIB, MIB
 
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["FILE_BYTES_MAX", "PROBLEMS_KEPT", "guess", "import_file"]
+__all__ = ["FILE_BYTES_MAX", "PROBLEMS_KEPT", "Job", "guess", "import_file", "jobs"]
 
 FILE_BYTES_MAX = 512 * MIB
 """A file is read whole."""
 
 HEAD_BYTES = 64 * KIB
-PROBLEMS_KEPT = 100
 
 Progress = Callable[[int, int], None]
 """Is told how many bytes of how many are settled."""
@@ -54,6 +54,41 @@ def guess(path: str | os.PathLike[str], kind: str = "auto") -> Importer:
     raise InvalidEvent(f"{name} is no {wanted.kind} file ({wanted.what}); {looks}")
 
 
+Job = tuple[Importer, tuple[str, ...]]
+"""An importer and the files that it reads together; the first one gives its name to the report."""
+
+
+def jobs(paths: Sequence[str | os.PathLike[str]], kind: str = "auto") -> list[Job]:
+    """What is to be read of files and folders: one job a session or a file; raises as :func:`guess` does.
+
+    In a folder what looks like a session of ``kind`` is taken (``auto``: of any kind that has sessions); other files
+    need to be named. A folder with none is an :class:`InvalidEvent`.
+    """
+    wanted = None if kind == "auto" else importer_of(kind)
+    found: list[Job] = []
+    together: dict[str, tuple[SessionImporter, list[str]]] = {}
+    for path in paths:
+        name = os.fspath(path)
+        if os.path.isdir(name):
+            readers = [one for one in ([wanted] if wanted else IMPORTERS) if isinstance(one, SessionImporter)]
+            if not readers:
+                raise InvalidEvent(f"{name} is a folder; name the {kind} files in it")
+            inside = [one for one in readers if one.families([name])]
+            if not inside:
+                kinds = " or ".join(one.what for one in readers)
+                raise InvalidEvent(f"nothing in the folder {name} looks like {kinds}")
+        else:
+            importer = guess(name, kind)
+            inside = [importer] if isinstance(importer, SessionImporter) else []
+            if not inside:
+                found.append((importer, (name,)))
+        for one in inside:
+            together.setdefault(one.kind, (one, []))[1].append(name)
+    for reader, names in together.values():
+        found += [(reader, family) for family in reader.families(names)]
+    return found
+
+
 def import_file(
     ledger: Ledger,
     path: str | os.PathLike[str],
@@ -65,30 +100,37 @@ def import_file(
     """Record what a file says, each event once: the same file again records nothing.
 
     ``kind`` is one of :data:`KINDS` or ``auto``. A name that ends in ``.gz`` is decompressed. ``redact`` is what
-    ``open(redact=...)`` takes. What cannot be taken is in the report's ``problems``; see :func:`guess` for what is
-    raised, and :class:`~chatsnapshot.errors.LimitExceeded` for a file above 512 MiB.
+    ``open(redact=...)`` takes. Further files of a session are found beside it and read with it. What cannot be taken
+    is in the report's ``problems``; see :func:`guess` for what is raised, and
+    :class:`~chatsnapshot.errors.LimitExceeded` for a file above 512 MiB that is no session.
     """
     ledger._check_writable()
     importer = guess(path, kind)
+    if isinstance(importer, SessionImporter):
+        (paths,) = importer.families([os.fspath(path)])
+        return import_family(ledger, importer, paths, redact=redact, progress=progress)
     data, damage = _bytes(path)
+    if data.startswith(SIGN):
+        data = whole_image(path, data)
     if len(data) > FILE_BYTES_MAX:
         raise LimitExceeded("FILE_BYTES_MAX", FILE_BYTES_MAX, len(data), "import the file in parts")
-    work = _Import(ledger, redact, len(data), progress)
+    size = len(data)
+    tell = None if progress is None else lambda offset: progress(offset, size)
+    work = Recording(ledger, redact, tell)
     work.take(importer.read(data))
     if damage is not None:
         work.problems.append(Problem(len(data), damage))
     problems = sorted(work.problems)
-    report = work.ingest.report
     return ImportReport(
         file=os.fspath(path),
         kind=importer.kind,
         bytes=len(data),
         correlations=tuple(work.correlations),
-        stored=report.stored,
-        known=report.known,
+        stored=work.stored,
+        known=work.known,
         problems=tuple(problems[:PROBLEMS_KEPT]),
         problem_count=len(problems),
-        last_position=report.last_position,
+        last_position=work.last_position,
     )
 
 
@@ -106,40 +148,3 @@ def _bytes(path: str | os.PathLike[str], bytes_max: int = FILE_BYTES_MAX + 1) ->
         except (gzip.BadGzipFile, zlib.error) as error:
             return b"".join(parts), f"the compressed data is damaged: {error}"
     return b"".join(parts), None
-
-
-class _Import:
-    """The events of one file on their way into a ledger."""
-
-    def __init__(self, ledger: Ledger, redact: object, whole: int, progress: Progress | None) -> None:
-        self.problems: list[Problem] = []
-        self.correlations: dict[str, None] = {}
-        self._whole = whole
-        self._progress = progress
-        self._offsets = [0]
-        self.ingest = Ingest(
-            ledger, redact=redact, skip_bad=True, on_bad=self._bad, progress=lambda _: self._tell()
-        )
-
-    def take(self, pieces: Iterator[Piece | Problem]) -> None:
-        """Record every event; stores what was ready also when the reader fails."""
-        with closing(self.ingest):
-            self.ingest.take(self._events(pieces))
-
-    def _events(self, pieces: Iterator[Piece | Problem]) -> Iterator[Any]:
-        for piece in pieces:
-            if isinstance(piece, Problem):
-                self.problems.append(piece)
-                continue
-            event = piece.event
-            named = event.correlation_id if isinstance(event, EventEnvelope) else event["correlation_id"]
-            self.correlations[named] = None
-            self._offsets.append(piece.offset)
-            yield event
-
-    def _bad(self, bad: BadLine) -> None:
-        self.problems.append(Problem(self._offsets[bad.number], bad.reason))
-
-    def _tell(self) -> None:
-        if self._progress is not None:
-            self._progress(self._offsets[-1], self._whole)

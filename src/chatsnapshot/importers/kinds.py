@@ -7,15 +7,36 @@ import difflib
 from chatsnapshot.errors import NotFound
 from chatsnapshot.importers.ag2_logs import AG2Logs
 from chatsnapshot.importers.base import Importer
+from chatsnapshot.importers.chatsnapshot_v1 import ChatSnapshotV1
+from chatsnapshot.importers.chatsnapshot_v2 import ChatSnapshotV2
+from chatsnapshot.importers.claude_code import ClaudeCode
 from chatsnapshot.importers.cloudevents import CloudEventFiles
+from chatsnapshot.importers.codex import Codex
+from chatsnapshot.importers.inspect_ai import InspectLogs
 from chatsnapshot.importers.jsontext import read_object
+from chatsnapshot.importers.mini_swe_agent import MiniSweAgentTrajectories
+from chatsnapshot.importers.openai_chat import OpenAIChats
 from chatsnapshot.importers.otlp import OtlpFiles
+from chatsnapshot.importers.swe_agent import SweAgentTrajectories
 
-__all__ = ["KINDS", "importer_of", "known_by_sight", "likeliest"]
+__all__ = ["IMPORTERS", "KINDS", "importer_of", "known_by_sight", "likeliest"]
 
-_IMPORTERS: tuple[Importer, ...] = (AG2Logs(), CloudEventFiles(), OtlpFiles())
+IMPORTERS: tuple[Importer, ...] = (
+    AG2Logs(),
+    CloudEventFiles(),
+    OtlpFiles(),
+    ClaudeCode(),
+    Codex(),
+    SweAgentTrajectories(),
+    MiniSweAgentTrajectories(),
+    InspectLogs(),
+    OpenAIChats(),
+    ChatSnapshotV1(),
+    ChatSnapshotV2(),
+)
+""":data:`KINDS` are theirs."""
 
-KINDS = tuple(importer.kind for importer in _IMPORTERS)
+KINDS = tuple(importer.kind for importer in IMPORTERS)
 """The kinds that can be imported."""
 
 SURE_ENOUGH = 0.5
@@ -26,18 +47,13 @@ _SIGHTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("events, one a line, for 'chatsnapshot ingest'", ("event_type", "correlation_id")),
     ("events, one a line, for 'chatsnapshot ingest'", ("event_type", "payload")),
     ("OpenTelemetry metrics (OTLP JSON)", ("resourceMetrics",)),
-    ("an Inspect evaluation log", ("version", "status", "eval")),
-    ("a Claude Code session", ("sessionId", "type")),
-    ("a Claude Code session", ("type", "messageId")),
-    ("a Codex session", ("timestamp", "type", "payload")),
-    ("a saved chat", ("chat_id", "messages")),
 )
 """What a file is, by keys of its first object."""
 
 
 def importer_of(kind: str) -> Importer:
     """The importer of that kind; raises :class:`NotFound` with the nearest kinds."""
-    for importer in _IMPORTERS:
+    for importer in IMPORTERS:
         if importer.kind == kind:
             return importer
     near = difflib.get_close_matches(kind, KINDS, n=1) or KINDS
@@ -46,7 +62,7 @@ def importer_of(kind: str) -> Importer:
 
 def likeliest(head: bytes) -> Importer | None:
     """The importer that is surest of a file that begins so; ``None`` when none is sure enough."""
-    best = max(_IMPORTERS, key=lambda importer: importer.looks_like(head))
+    best = max(IMPORTERS, key=lambda importer: importer.looks_like(head))
     return best if best.looks_like(head) >= SURE_ENOUGH else None
 
 
@@ -58,12 +74,8 @@ def known_by_sight(head: bytes) -> str | None:
         return "a ZIP archive: unpack it first"
     if not head.strip():
         return "an empty file"
-    document = read_object(head)
-    members = document.members.keys()
+    members = read_object(head).members.keys()
     for what, keys in _SIGHTS:
         if members >= set(keys):
             return what
-    items = document.members.get("history")
-    if isinstance(items, list) and any(isinstance(item, dict) and "message_type" in item for item in items):
-        return "a SWE-agent trajectory"
     return None

@@ -1,0 +1,100 @@
+"""Which files belong to one session of Claude Code: its own, and those of its sub-agents beside it or in its folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from chatsnapshot.importers.base import Importer
+from chatsnapshot.importers.growing import head_of
+
+__all__ = ["families"]
+
+_SESSION = re.compile(rb'"sessionId"\s*:\s*"([^"\\]{1,256})"')
+_AGENT = re.compile(rb'"agentId"\s*:\s*"[^"\\]{1,64}"')
+_ENDINGS = (".jsonl", ".jsonl.gz")
+
+
+class _File(NamedTuple):
+    path: str
+    session: str
+    agent: bool
+
+
+def families(paths: Iterable[str | Path], importer: Importer) -> list[tuple[str, ...]]:
+    """The files of each session, its own first; in a folder only what looks like a session is taken."""
+    found: dict[str, list[_File]] = {}
+    for path in paths:
+        for file in _files(os.fspath(path), importer):
+            found.setdefault(file.session, []).append(file)
+    out: list[tuple[str, ...]] = []
+    for session, files in found.items():
+        named = [file.path for file in sorted(files, key=lambda file: file.agent)]
+        for file in files:
+            named += sorted(_beside(file, session))
+        out.append(_once(named))
+    return out
+
+
+def _files(path: str, importer: Importer) -> Iterator[_File]:
+    if not os.path.isdir(path):
+        yield _known(path, head_of(path))
+        return
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(names):
+            inside = os.path.join(folder, name)
+            if not name.endswith(_ENDINGS) or name.startswith("agent-acompact-"):
+                continue
+            head = head_of(inside)
+            if importer.looks_like(head) >= 0.5:
+                yield _known(inside, head)
+
+
+def _known(path: str, head: bytes) -> _File:
+    """A file by its beginning; one without a session is its own, by its name."""
+    named, first = _SESSION.search(head), head.find(b"\n")
+    session = named[1].decode("utf-8", "replace") if named else os.path.basename(path).partition(".")[0]
+    agent = os.path.basename(path).startswith("agent-") or bool(_AGENT.search(head[: max(first, 0) or None]))
+    return _File(path, session, agent)
+
+
+def _beside(file: _File, session: str) -> Iterator[str]:
+    """The other files of a session, by where they lie."""
+    folder, name = os.path.split(file.path)
+    if file.agent:
+        above = os.path.dirname(folder) if os.path.basename(folder) == "subagents" else None
+        for place in (folder, above and os.path.dirname(above)):
+            own = os.path.join(place, f"{session}.jsonl") if place is not None else ""
+            if own and os.path.isfile(own):
+                yield own
+                yield from _agents(place or ".", session, f"{session}.jsonl")
+    else:
+        yield from _agents(folder or ".", session, name)
+
+
+def _agents(folder: str, session: str, name: str) -> Iterator[str]:
+    for stem in dict.fromkeys((name.partition(".")[0], session)):
+        if os.sep in stem or stem in ("", ".", ".."):
+            continue
+        for inside, _, names in os.walk(os.path.join(folder, stem, "subagents")):
+            yield from (os.path.join(inside, one) for one in names if _is_agent(one))
+    for one in os.listdir(folder):
+        path = os.path.join(folder, one)
+        if _is_agent(one) and _known(path, head_of(path)).session == session:
+            yield path
+
+
+def _is_agent(name: str) -> bool:
+    return name.startswith("agent-") and name.endswith(_ENDINGS) and not name.startswith("agent-acompact-")
+
+
+def _once(paths: Iterable[str]) -> tuple[str, ...]:
+    """Each file once, however it is named."""
+    found: dict[str, str] = {}
+    for path in paths:
+        found.setdefault(os.path.realpath(path), path)
+    return tuple(found.values())
