@@ -1,0 +1,86 @@
+"""Where an event of CrewAI stands: inside which run, agent, tool or method, by the ids that CrewAI gives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from chatsnapshot.adapters.custom import ObservedRun
+
+__all__ = ["Acting", "Scope", "Scopes"]
+
+
+@dataclass
+class Acting:
+    """An agent at work: what it did last, for the causes of what it does next; agents may work beside each other."""
+
+    name: str
+    last: str | None = None
+    results: list[str] = field(default_factory=list)
+    wanted: list[tuple[str | None, str, Any]] = field(default_factory=list)
+    """Tool calls that the model asked for and that have not begun: id, name, arguments."""
+    told: bool = False
+    """Whether its model tells of its calls; a model of one's own need not."""
+
+
+@dataclass
+class Scope:
+    """What an event has opened and another one will close."""
+
+    event_id: str
+    kind: str
+    run: ObservedRun
+    above: Scope | None
+    acting: Acting | None = None
+    cause: str | None = None
+    """Our event for what follows in here."""
+    opens_run: bool = False
+    call_id: str | None = None
+    token: Any = None
+    at: Any = None
+    began: int = field(default_factory=time.monotonic_ns)
+
+    def up(self) -> Iterator[Scope]:
+        """This one and those around it, in this run."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = None if scope.opens_run else scope.above
+
+    @property
+    def agent(self) -> Acting | None:
+        """The agent at work here."""
+        return next((scope.acting for scope in self.up() if scope.acting is not None), None)
+
+    @property
+    def here(self) -> str | None:
+        """Our event that this is inside of."""
+        return next((scope.cause for scope in self.up() if scope.cause is not None), None)
+
+
+class Scopes:
+    """The open scopes of all runs, by CrewAI's event id."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Scope] = {}
+
+    def add(self, scope: Scope) -> Scope:
+        """Remember an open scope."""
+        self._open[scope.event_id] = scope
+        return scope
+
+    def around(self, event: Any) -> Scope | None:
+        """The scope that an event is in."""
+        return self._open.get(event.parent_event_id or "")
+
+    def closed(self, event: Any) -> Scope | None:
+        """The scope that an event closes; it is forgotten."""
+        return self._open.pop(event.started_event_id or "", None)
+
+    def drop(self, run: ObservedRun) -> None:
+        """Forget what is in a run that has ended."""
+        for event_id, scope in list(self._open.items()):
+            if scope.run is run:
+                del self._open[event_id]

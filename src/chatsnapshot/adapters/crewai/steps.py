@@ -1,0 +1,324 @@
+"""What happens in a run of CrewAI: tasks, agents, models, tools, methods of flows, people, guardrails, memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from chatsnapshot.adapters.crewai.answers import asked_calls, parts_of, same_name, usage_of
+from chatsnapshot.adapters.crewai.scopes import Acting, Scope
+from chatsnapshot.adapters.custom import ObservedRun
+from chatsnapshot.adapters.payloads import arguments_of, text
+from chatsnapshot.adapters.plain import header_text, plain
+from chatsnapshot.adapters.policy import Event
+from chatsnapshot.clock import time_text
+
+__all__ = [
+    "answer",
+    "as_agent",
+    "asked",
+    "closed",
+    "happened",
+    "ns",
+    "opened",
+    "role_of",
+    "scheduled",
+    "task_of",
+]
+
+_ASIDE = ("memory_", "knowledge_", "llm_guardrail", "agent_reasoning", "agent_evaluation")
+"""Scopes in which a model is asked for something that is not the agent's own answer."""
+
+
+def opened(scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
+    """An event that another one will close."""
+    run, kind, at = scope.run, scope.kind, ns(event.timestamp)
+    if kind == "task_started":
+        yield from _task(scope, source, event)
+    elif kind == "agent_execution_started":
+        scope.acting = Acting(role_of(event) or run.agent, last=scope.here)
+        yield asked(scope, task_of(event), at_ns=at)
+    elif kind == "tool_usage_started":
+        yield _tool_call(scope, event)
+    elif kind == "method_execution_started":
+        cause = scope.here
+        made = run.state(event.method_name, to="started", input=plain(event.params), cause=cause, at_ns=at)
+        scope.cause = made["event_id"]
+        scope.token = run.enter(None)
+        yield made
+
+
+def closed(scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
+    """An event that closes what another one opened."""
+    run, kind, at = scope.run, event.type, ns(event.timestamp)
+    if kind in ("task_completed", "task_failed"):
+        facts = {
+            "task_id": event.task_id,
+            "name": header_text(event.task_name),
+            "workflow_id": run.correlation_id,
+        }
+        if kind == "task_completed":
+            facts["output"] = event.output.raw
+        else:
+            facts["error"] = {"message": str(event.error)}
+        yield run.event(f"system.{kind}", {**facts, "at_ns": at})
+    elif kind in ("llm_call_completed", "llm_call_failed"):
+        yield from _model_answered(scope, source, event)
+    elif kind in ("tool_usage_finished", "tool_usage_error"):
+        yield _tool_result(scope, event)
+    elif kind in ("method_execution_finished", "method_execution_failed"):
+        facts = {"to": kind.rpartition("_")[2], "cause": scope.cause, "at_ns": at}
+        if kind.endswith("failed"):
+            facts["reason"] = str(event.error)
+        else:
+            facts |= {"output": plain(event.result), "variables": plain(event.state)}
+        yield run.state(event.method_name, **facts)
+    elif kind == "method_execution_paused":
+        facts = {"choices": event.emit, "cause": scope.cause, "at_ns": at}
+        yield run.question(
+            f"{event.flow_id}/{event.method_name}/{event.event_id}", prompt=event.message, **facts
+        )
+    elif kind.startswith("llm_guardrail_"):
+        yield from _guardrail(scope, event)
+    elif kind in _MEMORY:
+        yield _remembered(scope, event)
+
+
+def happened(above: Scope, source: Any, event: Any) -> Iterator[Event | None]:
+    """An event that stands for itself."""
+    run, kind, at = above.run, event.type, ns(event.timestamp)
+    if kind == "agent_logs_execution":
+        acting = above.agent
+        if acting is not None and not acting.told:
+            # Its model tells nothing itself: this is what CrewAI read in the answer, told once it has acted on it.
+            said = getattr(event.formatted_answer, "text", None) or getattr(
+                event.formatted_answer, "output", None
+            )
+            if said is not None:
+                yield _said(run, acting, parts_of(said), cause=acting.last, at_ns=at)
+    elif kind in ("human_feedback_requested", "flow_input_requested"):
+        facts = {"choices": getattr(event, "emit", None), "content": plain(getattr(event, "output", None))}
+        yield run.question(_question(event), prompt=event.message, cause=above.here, at_ns=at, **facts)
+    elif kind == "human_feedback_received":
+        yield answer(run, _question(event), event, at_ns=at)
+    elif kind == "flow_input_received":
+        yield run.answer(_question(event), content=event.response, at_ns=at)
+    elif kind in ("tool_selection_error", "tool_validate_input_error"):
+        yield as_agent(run, above.agent).state(
+            kind, to=str(event.tool_name), reason=str(event.error), at_ns=at
+        )
+
+
+# --- tasks and agents -----------------------------------------------------------------------------------------
+
+
+def scheduled(scope: Scope, crew: Any) -> Iterator[Event]:
+    """The tasks of a crew, with those that each of them waits for."""
+    for task in list(getattr(crew, "tasks", None) or ()):
+        context = task.context if isinstance(getattr(task, "context", None), list) else []
+        facts = {
+            "task_id": str(task.id),
+            "name": header_text(task.name or task.description),
+            "depends_on": [str(one.id) for one in context] or None,
+            "worker": header_text(getattr(task.agent, "role", None)) if task.agent else None,
+            "workflow_id": scope.run.correlation_id,
+        }
+        yield scope.run.event("system.task_scheduled", facts, cause=scope.cause)
+
+
+def _task(scope: Scope, source: Any, event: Any) -> Iterator[Event]:
+    given = {
+        "description": getattr(source, "description", None),
+        "expected_output": getattr(source, "expected_output", None),
+        "context": event.context,
+    }
+    facts = {
+        "task_id": event.task_id,
+        "name": header_text(event.task_name),
+        "worker": header_text(getattr(getattr(source, "agent", None), "role", None)),
+        "input": {name: one for name, one in given.items() if one},
+        "workflow_id": scope.run.correlation_id,
+    }
+    made = scope.run.event("system.task_started", facts, at_ns=ns(event.timestamp))
+    scope.cause = made["event_id"]
+    yield made
+
+
+def asked(scope: Scope, prompt: Any, **options: Any) -> Event | None:
+    """What an agent is asked."""
+    acting = scope.acting
+    if acting is None or prompt is None:
+        return None
+    run, above = scope.run, scope.run.parent
+    asking = above.agent if above is not None and above.inside_tool and scope.opens_run else None
+    made = as_agent(run, acting).message("user", [text(prompt)], name=asking, cause=acting.last, **options)
+    acting.last = made["event_id"]
+    return made
+
+
+def as_agent(run: ObservedRun, acting: Acting | None) -> ObservedRun:
+    """The run, with the agent that acts now."""
+    if acting is not None:
+        run.agent = acting.name
+    return run
+
+
+def task_of(event: Any) -> str | None:
+    """What an agent is to do, in the words of the task, without the sentences that CrewAI puts around it."""
+    said = getattr(event.task, "description", None) or event.task_prompt
+    return said if isinstance(said, str) else None
+
+
+def role_of(event: Any) -> str | None:
+    """The role of the agent of an event: its name in the record."""
+    return header_text((getattr(event.agent, "role", None) or event.agent_role or "").strip())
+
+
+# --- models ---------------------------------------------------------------------------------------------------
+
+
+def _model_answered(scope: Scope, source: Any, event: Any) -> Iterator[Event]:
+    run, acting = scope.run, scope.agent
+    aside = next((one.kind for one in scope.up() if one.kind.startswith(_ASIDE)), None)
+    failed = event.type == "llm_call_failed"
+    cause: str | None = scope.here
+    links: list[str] = []
+    if acting is not None:
+        acting.told = True
+        cause = acting.last or cause
+        if acting.results:
+            cause, links = acting.results[-1], acting.results[:-1]
+    made = as_agent(run, acting).model_call(
+        model=event.model,
+        provider=header_text(getattr(source, "provider", None)),
+        started_at=time_text(ns(scope.at)),
+        duration_ns=time.monotonic_ns() - scope.began,
+        usage=None if failed else usage_of(event.usage),
+        finish_reason=None if failed else event.finish_reason,
+        response_id=None if failed else event.response_id,
+        error=str(event.error) if failed else None,
+        purpose=aside and aside.removesuffix("_started"),
+        cause=cause,
+        links=links,
+        at_ns=ns(event.timestamp),
+    )
+    yield made
+    if failed or aside:
+        return
+    parts = parts_of(event.response)
+    if acting is None:
+        if parts:
+            yield run.message("assistant", parts, cause=made["event_id"], at_ns=ns(event.timestamp))
+        return
+    acting.last, acting.results = made["event_id"], []
+    acting.wanted = asked_calls(event.response)
+    if parts:
+        yield _said(run, acting, parts, cause=made["event_id"], at_ns=ns(event.timestamp))
+
+
+def _said(run: ObservedRun, acting: Acting, parts: list[dict[str, Any]], **options: Any) -> Event:
+    made = as_agent(run, acting).message("assistant", parts, **options)
+    acting.last = made["event_id"]
+    return made
+
+
+# --- tools ----------------------------------------------------------------------------------------------------
+
+
+def _tool_call(scope: Scope, event: Any) -> Event:
+    run, acting = scope.run, scope.agent
+    arguments = arguments_of(event.tool_args)
+    scope.call_id = _asked_id(acting, event.tool_name, arguments) or event.event_id
+    facts: dict[str, Any] = {"attempt": event.run_attempts or None, "at_ns": ns(event.timestamp)}
+    cause = run.asked.get(scope.call_id) or (acting.last if acting else None) or scope.here
+    made = as_agent(run, acting).tool_call(scope.call_id, event.tool_name, arguments, cause=cause, **facts)
+    scope.cause = made["event_id"]
+    scope.token = run.enter(scope.call_id)
+    return made
+
+
+def _asked_id(acting: Acting | None, name: str, arguments: Any) -> str | None:
+    """The id that the model gave the call; CrewAI's own event has none."""
+    if acting is None:
+        return None
+    same = [one for one in acting.wanted if same_name(one[1], name)]
+    found = next((one for one in same if one[2] == arguments), same[0] if same else None)
+    if found is None:
+        return None
+    acting.wanted.remove(found)
+    return found[0]
+
+
+def _tool_result(scope: Scope, event: Any) -> Event:
+    run, acting = scope.run, scope.agent
+    facts: dict[str, Any] = {
+        "duration_ns": time.monotonic_ns() - scope.began,
+        "at_ns": ns(event.timestamp),
+        "cause": scope.cause,
+    }
+    if event.type == "tool_usage_error":
+        facts["error"] = event.error
+    else:
+        facts["result"] = event.output
+        if event.failure is not None:
+            reason = getattr(event.failure, "reason", None)
+            facts["error"] = {"type": getattr(reason, "value", reason), "message": event.failure.message}
+        if event.from_cache:
+            facts["native"] = {"from_cache": True}
+    made = as_agent(run, acting).tool_result(scope.call_id, **facts)
+    if acting is not None:
+        acting.results.append(made["event_id"])
+        acting.last = made["event_id"]
+    return made
+
+
+# --- people, guardrails, memory -------------------------------------------------------------------------------
+
+
+def answer(run: ObservedRun, question_id: str, told: Any, **options: Any) -> Event:
+    """What a person said; ``told`` has ``feedback`` and ``outcome``, or is ``None`` where CrewAI does not tell."""
+    outcome = getattr(told, "outcome", None)
+    decision = outcome if outcome in ("approved", "rejected") else None
+    content = getattr(told, "feedback", None)
+    more = {"outcome": outcome} if outcome and decision is None else {}
+    return run.answer(question_id, content=content, decision=decision, **more, **options)
+
+
+def _question(event: Any) -> str:
+    return getattr(event, "request_id", None) or f"{event.flow_name}/{event.method_name}"
+
+
+def _guardrail(scope: Scope, event: Any) -> Iterator[Event]:
+    passed = event.type == "llm_guardrail_completed" and event.success
+    yield scope.run.event(
+        "execution.guardrail",
+        {
+            "name": header_text(event.guardrail_name or event.guardrail_type) or "guardrail",
+            "phase": "output",
+            "outcome": "passed" if passed else "blocked",
+            "message": getattr(event, "error", None),
+        },
+        at_ns=ns(event.timestamp),
+    )
+
+
+_MEMORY = {
+    "memory_save_completed": ("execution.memory", {"operation": "write"}, "content", "value"),
+    "memory_query_completed": ("execution.memory", {"operation": "search"}, "query", "query"),
+    "memory_retrieval_completed": ("execution.memory", {"operation": "read"}, "content", "memory_content"),
+    "knowledge_search_query_completed": ("execution.retrieval", {"name": "knowledge"}, "query", "query"),
+}
+
+
+def _remembered(scope: Scope, event: Any) -> Event:
+    kind, facts, key, name = _MEMORY[event.type]
+    found = {key: plain(getattr(event, name, None))}
+    if kind == "execution.retrieval":
+        found["documents"] = [{"content": event.retrieved_knowledge}] if event.retrieved_knowledge else []
+    return as_agent(scope.run, scope.agent).event(kind, {**facts, **found}, at_ns=ns(event.timestamp))
+
+
+def ns(moment: Any) -> int:
+    """A moment of CrewAI as nanoseconds since 1970."""
+    return int(moment.timestamp() * 1_000_000) * 1_000
