@@ -91,6 +91,8 @@ def timestamp_text(value: object) -> str:
             )
         moment = value
     elif isinstance(value, str):
+        if len(value) == 27 and _is_stored_form(value):
+            return value
         moment = _parse(value)
     else:
         raise InvalidEvent(
@@ -98,6 +100,17 @@ def timestamp_text(value: object) -> str:
             path="timestamp",
         )
     return _utc(moment).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _is_stored_form(text: str) -> bool:
+    """Whether a text of 27 characters is a real moment just as it would be stored."""
+    try:
+        return (
+            text[26] == "Z"
+            and datetime.fromisoformat(text[:26]).isoformat(timespec="microseconds") == text[:26]
+        )
+    except ValueError:
+        return False
 
 
 def parse_time(text: str) -> datetime:

@@ -70,13 +70,20 @@ def cause_key(cause: object) -> bytes | None:
     return uuid_bytes(cause, "causation_id")
 
 
+_SOURCE_KEYS = frozenset({"origin", "runtime", "name"})
+
+
 def source_text(source: object, limits: Limits = DEFAULTS) -> str:
     """A source (``Source`` or mapping) as canonical JSON."""
-    if type(source) is Source:
-        try:
+    try:
+        if type(source) is Source:
             return _known_source(source, limits.id_chars_max)
-        except TypeError:  # a field that cannot be hashed is no text: said below
-            pass
+        if type(source) is dict and source.keys() <= _SOURCE_KEYS:
+            parts = (source.get("origin"), source.get("runtime"), source.get("name"))
+            if all(part is None or type(part) is str for part in parts):
+                return _known_parts(*parts, limits.id_chars_max)
+    except TypeError:  # a field that cannot be hashed is no text: said below
+        pass
     return _source_text(source, limits.id_chars_max)
 
 
@@ -84,6 +91,11 @@ def source_text(source: object, limits: Limits = DEFAULTS) -> str:
 def _known_source(source: Source, chars_max: int) -> str:
     """Few sources differ in one ledger."""
     return _source_text(source, chars_max)
+
+
+@lru_cache(4_096)
+def _known_parts(origin: str | None, runtime: str | None, name: str | None, chars_max: int) -> str:
+    return _source_text({"origin": origin, "runtime": runtime, "name": name}, chars_max)
 
 
 def _source_text(source: object, chars_max: int) -> str:
