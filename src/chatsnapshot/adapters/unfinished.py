@@ -12,7 +12,8 @@ from chatsnapshot.adapters.observed import Earlier
 __all__ = ["aleft_in", "left_in"]
 
 _LOOKED_AT_MAX = 500
-_BEGINNINGS = frozenset({"execution.run_started", "execution.run_resumed"})
+_BEGINNING = "execution.run_started"
+"""A run that was resumed may leave open what the one before it left open, so a resumption is no beginning."""
 
 
 def left_in(ledger: Any, correlation_id: str, seconds_max: float) -> Earlier | None:
@@ -49,7 +50,7 @@ async def _read(ledger: Any, correlation_id: str) -> Earlier | None:
     entries: list[Any] = []
     async for entry in ledger.aread(correlation_id=correlation_id, reverse=True, limit=_LOOKED_AT_MAX):
         entries.append(entry)
-        if entry.event_type in _BEGINNINGS:
+        if entry.event_type == _BEGINNING:
             break
     return _fold(entries)
 
@@ -83,7 +84,7 @@ def _fold(newest_first: Iterable[Any]) -> Earlier | None:
                 calls.setdefault(call_id, entry.event_id)
                 if isinstance(payload.get("name"), str):
                     names.setdefault(call_id, payload["name"])
-        elif kind in _BEGINNINGS:
+        elif kind == _BEGINNING:
             break
     if last is None:
         return None
