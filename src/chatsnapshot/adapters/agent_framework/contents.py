@@ -53,7 +53,7 @@ def part_of(content: Any) -> dict[str, Any]:
     if kind == "function_result":
         return tool_response_part(content.call_id, as_value(content))
     if kind in ("data", "uri"):
-        return {"type": "uri", "uri": content.uri, "media_type": getattr(content, "media_type", None)}
+        return {"type": "uri", "uri": content.uri, "mime_type": getattr(content, "media_type", None)}
     if kind == "hosted_file":
         return {"type": "file", "file_id": content.file_id}
     if kind is None:

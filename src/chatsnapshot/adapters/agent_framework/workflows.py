@@ -140,7 +140,7 @@ class _Flow:
             if kind == "output":
                 self._output = as_facts(event.data)
             return self.run.event(
-                "execution.output", {"value": as_facts(event.data), "name": executor, "cause": cause}
+                "execution.output", {"output": as_facts(event.data), "name": executor, "cause": cause}
             )
         if kind == "handoff_sent":
             return self._handoff(event.data)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from chatsnapshot.adapters.calling import caller_here, in_scope
 from chatsnapshot.adapters.mcp_calls.wire import (
     Asked,
     answer_facts,
@@ -20,10 +21,8 @@ from chatsnapshot.adapters.mcp_calls.wire import (
     with_context,
 )
 from chatsnapshot.adapters.observed import ObservedRun
-from chatsnapshot.adapters.places import parent_here
 from chatsnapshot.adapters.plain import describe_error, header_text, plain
 from chatsnapshot.adapters.policy import Event
-from chatsnapshot.adapters.web.carrying import carried_here
 from chatsnapshot.adapters.web.header import Carried
 from chatsnapshot.clock import uuid7, uuid_text
 
@@ -163,33 +162,20 @@ class Link:
     def _place(self, method: str, opening: list[Event]) -> tuple[ObservedRun, bool]:
         """The run that a call belongs to, and whether it is a tool call of that run."""
         recorder = self.recorder
-        here = carried_here(recorder.ledger) if hasattr(recorder.ledger, "scope_owner") else None
-        if here is None and self._name is not None:
+        if self._name is not None and not in_scope(recorder.ledger):
             if self._run is None:
-                self._run = recorder.begin(
-                    self._name, key=f"{id(self):x}", correlation_id=recorder.correlation_id
-                )
+                correlation = recorder.correlation_id
+                self._run = recorder.begin(self._name, key=f"{id(self):x}", correlation_id=correlation)
                 if self._run is not None:
                     server = self._server
                     facts = {
                         "service": getattr(server, "name", None),
                         "version": getattr(server, "version", None),
                     }
-                    opening.append(self._run.started(**facts))
+                    opening.append(self._run.started(**{key: value for key, value in facts.items() if value}))
             if self._run is not None:
                 return self._run, method == "tools/call"
-        parent = parent_here(recorder.ledger)
-        correlation = (here.correlation_id if here else recorder.correlation_id) or uuid_text(uuid7()[0])
-        run = ObservedRun(
-            runtime=recorder.runtime,
-            ledger=recorder.ledger,
-            key="",
-            run_id=(here.run_id if here else None) or correlation,
-            correlation_id=correlation,
-            agent=(parent.agent if parent else None) or recorder.name,
-        )
-        run.last = here.cause if here else recorder.cause
-        return run, False
+        return caller_here(recorder, recorder.name), False
 
     def _carried(self, current: _Call) -> Carried:
         return Carried(current.run.correlation_id, current.event_id, current.run.run_id)
