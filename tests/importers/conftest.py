@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import chatsnapshot
+from chatsnapshot.importers import import_file
 
 NAMED: dict[str, Any] = {
     "is_correct": False,
@@ -84,3 +85,21 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return writer
+
+
+@pytest.fixture
+def strict() -> Iterator[Any]:
+    """A ledger that refuses payloads that do not fit their schemas."""
+    with chatsnapshot.open("memory:", validation="strict") as opened:
+        yield opened
+
+
+@pytest.fixture
+def take(strict: Any) -> Callable[..., tuple[Any, list[Any]]]:
+    """``take(path)``: what became of a file, and all its entries in their order."""
+
+    def taker(path: Path, *more: Any, **options: Any) -> tuple[Any, list[Any]]:
+        report = import_file(strict, path, *more, **options)
+        return report, [entry for entry in strict.read() if entry.correlation_id in report.correlations]
+
+    return taker

@@ -108,6 +108,7 @@ class ChatRun:
             "causation_id": self.cause if cause is _NEXT else cause,
             "source": source,
             "payload": fitting(event_type, filled),
+            "schema_version": None,  # arguments of record(), never taken for an envelope
         }
         if at is not None:
             event["timestamp"] = at
@@ -140,8 +141,9 @@ class ChatRun:
             rest = {one: value for one, value in item.items() if one not in _TOLD}
             if rest:
                 facts["message"] = rest
-            for result in _results(item):
-                yield self.result(offset, key, result, native=facts, at=at, agent=agent, more=told)
+            for number, result in enumerate(_results(item)):
+                one_key = f"{key} {number}" if number else key
+                yield self.result(offset, one_key, result, native=facts, at=at, agent=agent, more=told)
             return
         speaker = item.get("name") if name_text(item.get("name")) else name
         payload = {one: item[one] for one in _SPOKEN if item.get(one) is not None}
@@ -217,8 +219,9 @@ class ChatRun:
         call: tuple[str | None, str | None] = self._answered.get(found, (self.cause, None))
         if waiting:
             call = self._answered[found] = waiting.pop(0)
+        nothing = result.call_id is None and result.result is None
         payload: dict[str, Any] = {
-            "name": name_text(result.name) or call[1],
+            "name": name_text(result.name) or call[1] or ("unknown" if nothing else None),
             "call_id": result.call_id,
             "result": result.result,
             "agent": agent,

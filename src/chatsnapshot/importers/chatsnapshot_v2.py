@@ -106,6 +106,7 @@ def _event(event: Mapping[str, Any]) -> dict[str, Any]:
         "correlation_id": event["correlation_id"],
         "causation_id": None if event.get("causation_id") in (None, "") else _id(event["causation_id"]),
         "payload": event["payload"],
+        "schema_version": None,  # arguments of record(): its payload knows no tags
     }
     if not isinstance(made["payload"], Mapping):
         made["payload"] = {"value": made["payload"]}

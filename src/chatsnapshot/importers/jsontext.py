@@ -98,9 +98,14 @@ def read_documents(data: bytes) -> Iterator[Document]:
         yield _document(body).moved(before)
         return
     offset = before
-    for line in body.split(b"\n"):
+    lines = body.split(b"\n")
+    for number, line in enumerate(lines, 1):
         if line.strip():
-            yield _document(line).moved(offset)
+            found = _document(line).moved(offset)
+            if found.problem is not None and number < len(lines):
+                reason = found.problem.reason.replace("the file is", "the line is", 1)
+                found = found._replace(problem=Problem(found.problem.offset, reason))
+            yield found
         offset += len(line) + 1
 
 

@@ -72,6 +72,8 @@ def _without_directory(data: bytes, wanted: Wanted) -> Iterator[Member]:
         packed = data[start : start + size] if known else data[start:]
         if wanted(name):
             body, problem, used = _unpack(method, packed)
+            if problem is None and known and len(packed) < size:
+                problem = "is cut off"
             if problem is None and known and zlib.crc32(body) != crc:
                 body, problem = b"", "does not match its checksum"
             yield Member(name, offset, body, problem)

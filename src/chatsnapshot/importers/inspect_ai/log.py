@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from chatsnapshot.importers.base import Piece, Problem, name_text
 from chatsnapshot.importers.chatrun import ChatRun, digest, moment, usage_of
 from chatsnapshot.importers.inspect_ai.sample import SampleRun
+from chatsnapshot.importers.inspect_ai.scores import judgement
 from chatsnapshot.importers.jsontext import read_object
 from chatsnapshot.importers.zipmembers import members_of
 
@@ -169,7 +170,7 @@ def _metrics(run: ChatRun, offset: int, results: object, at: str | None) -> Iter
             payload = {
                 "run_id": run.correlation_id,
                 "name": "/".join(filter(None, (scorer, name_text(name)))),
-                "score": metric.get("value") if isinstance(metric.get("value"), (int, float)) else None,
+                **judgement(metric.get("value")),
                 "evaluator": name_text(score.get("scorer")) or scorer,
                 "kind": "code",
                 "native": {

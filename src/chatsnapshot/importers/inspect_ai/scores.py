@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chatsnapshot.importers.base import Piece, name_text
 from chatsnapshot.importers.chatrun import ChatRun, digest
 
-__all__ = ["Scores"]
+__all__ = ["Scores", "judgement"]
 
 
 class Scores:
@@ -49,12 +50,16 @@ class Scores:
                 "evaluator": scorer,
                 "native": {"score": score, "target": target, "intermediate": intermediate},
             }
-            if isinstance(one, (bool, int, float)):
-                payload["score"] = one
-            elif isinstance(one, str):
-                payload["label"] = one
+            payload |= judgement(one)
             # Other values are another judgement, so that a log that was scored again adds the new ones.
             yield self._run.event(
                 self._offset, "execution.evaluation", f"score {digest(payload)}", payload,
                 origin="system", name=scorer, at=at, cause=self._run.id_of("start"), follow=False,
             )  # fmt: skip
+
+
+def judgement(value: Any) -> dict[str, Any]:
+    """A value as a score where it is a number, else as a label."""
+    if isinstance(value, (bool, int, float)):
+        return {"score": value}
+    return {"label": value if isinstance(value, str) else json.dumps(value)[:200]}

@@ -43,7 +43,7 @@ class Steps:
         self.task = task
         self.last: str | None = None
         self.counted = False
-        self._number = 0
+        self._number = -1
         self._spans: dict[str, Mapping[str, Any]] = {}
         self._called: frozenset[str] = frozenset()
         self._results: list[tuple[str, int, str | None, tuple[Any, ...]]] = []
@@ -57,21 +57,20 @@ class Steps:
         if not depth:
             self._called = frozenset(_calls_in(events))
         for event in events:
+            self._number += 1
             if not isinstance(event, Mapping):
                 yield Problem(self.offset, f"step {self._number} of {self.run.correlation_id} is no object")
-                self._number += 1
                 continue
             at = moment(event.get("timestamp"))
             if at is not None:
                 yield from self._due(at)
                 self.last = max(self.last or at, at)
             yield from self._step(event, at, depth)
-            self._number += 1
         if not depth:
             yield from self._due(None)
 
     def _step(self, event: Mapping[str, Any], at: str | None, depth: int) -> Iterator[Piece | Problem]:
-        kind = event.get("event")
+        kind = name_text(event.get("event"), 64) or "unknown"
         if kind == "span_begin" and isinstance(event.get("id"), str):
             self._spans[event["id"]] = event
         self._turn_to(self._agent_span(event))
@@ -82,7 +81,7 @@ class Steps:
         elif kind == "score":
             yield from self.scores.step(self.attached.resolved(event), self._span(event, "scorer"), at)
         elif kind not in _REPEATS:
-            yield self._other(str(kind), event, at)
+            yield self._other(kind, event, at)
             nested = event.get("events")
             if isinstance(nested, list) and depth < _DEPTH_MAX:
                 yield from self.take(nested, depth + 1)
@@ -217,7 +216,7 @@ class Steps:
         if kind == "sample_limit":
             event_type = "system.limit_reached"
             payload |= {
-                "name": facts.get("type"),
+                "name": name_text(facts.get("type")) or kind,
                 "limit": facts.get("limit"),
                 "message": facts.get("message"),
             }
@@ -230,7 +229,11 @@ class Steps:
             }
         elif kind == "approval":
             event_type = "execution.guardrail"
-            payload |= {"name": facts.get("approver"), "phase": "tool call", "outcome": facts.get("decision")}
+            payload |= {
+                "name": name_text(facts.get("approver")) or kind,
+                "phase": "tool call",
+                "outcome": facts.get("decision"),
+            }
             payload |= {"message": facts.get("explanation"), "value": facts.get("call")}
         elif kind == "input":
             event_type = "execution.human_input_received"
