@@ -15,6 +15,10 @@ from chatsnapshot.clock import idempotent_uuid, time_text, uuid_text
 __all__ = ["Earlier", "ObservedRun", "error_facts"]
 
 
+THE_AGENT = ""
+"""Whoever acts in the run at that moment."""
+
+
 class Earlier(NamedTuple):
     """What the run before this one in the conversation left open."""
 
@@ -238,14 +242,16 @@ class ObservedRun:
         return self.event("execution.state_change", {"name": name, **facts})
 
     def event(
-        self, event_type: str, payload: Mapping[str, Any], *, by: str | None = None, **options: Any
+        self, event_type: str, payload: Mapping[str, Any], *, by: str | None = THE_AGENT, **options: Any
     ) -> Event:
-        """Any other event of the run; ``by`` is who acted where it was not the agent.
+        """Any other event of the run; ``by`` is who acted where it was not the agent (``None``: nobody that is known).
 
         Members of the payload that are ``None`` are left out; ``cause``, ``links``, ``attributes``, ``at_ns`` and
         ``native_id`` may stand in it or beside it.
         """
-        facts = {"run_id": self.run_id, "agent": self.agent, **payload, **options}
+        actor = self.agent if by is THE_AGENT else by
+        own = {"agent": self.agent} if actor == self.agent else {}
+        facts = {"run_id": self.run_id, **own, **payload, **options}
         cause, links = facts.pop("cause", None), facts.pop("links", None)
         attributes, at_ns = dict(facts.pop("attributes", None) or {}), facts.pop("at_ns", None)
         native_id = facts.pop("native_id", None)
@@ -259,7 +265,7 @@ class ObservedRun:
             source={
                 "origin": _ORIGINS.get(event_type.partition(".")[0], "system"),
                 "runtime": self.runtime,
-                "name": header_text(by or self.agent),
+                "name": None if actor is None else header_text(actor),
             },
             attributes=attributes or None,
         )

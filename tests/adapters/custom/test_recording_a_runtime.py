@@ -62,6 +62,8 @@ def test_results_are_caused_by_their_calls_calls_by_their_message_and_the_answer
     assert found["tool_result"][1].payload["is_error"] is True
     assert found["tool_result"][1].payload["name"] == "add"
     assert {one.event.source.runtime for group in found.values() for one in group} == {"mine"}
+    said = [(one.event.source.name, one.payload.get("agent"), one.payload["role"]) for one in found["message"]]
+    assert said == [(None, None, "user"), *[("alpha", "alpha", "assistant")] * 2]
     assert {one.payload["run_id"] for group in found.values() for one in group} == {"chat"}
 
 
