@@ -11,6 +11,7 @@ from chatsnapshot.clock import idempotent_uuid, uuid_text
 from chatsnapshot.envelope import EventEnvelope
 
 __all__ = [
+    "SURE_ENOUGH",
     "ImportReport",
     "Importer",
     "Piece",
@@ -21,6 +22,10 @@ __all__ = [
     "name_text",
     "title_of",
 ]
+
+
+SURE_ENOUGH = 0.5
+"""Below this an importer's guess counts as none."""
 
 
 class Piece(NamedTuple):

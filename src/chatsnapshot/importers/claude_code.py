@@ -55,7 +55,7 @@ class ClaudeCode:
 
     def families(self, paths: Iterable[str | Path]) -> list[tuple[str, ...]]:
         """Sessions among files and folders; a session brings the files of its sub-agents, and one of them its session."""
-        return families(paths, self)
+        return families(paths, self.looks_like)
 
     def session(self) -> Transcripts:
         """A reader for the files of one session."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from chatsnapshot.importers.base import Importer
-from chatsnapshot.importers.growing import head_of
+from chatsnapshot.importers.base import SURE_ENOUGH
+from chatsnapshot.importers.growing import HEAD_BYTES, head_of
 
 __all__ = ["families"]
 
@@ -17,66 +18,82 @@ _SESSION = re.compile(rb'"sessionId"\s*:\s*"([^"\\]{1,256})"')
 _AGENT = re.compile(rb'"agentId"\s*:\s*"[^"\\]{1,64}"')
 _ENDINGS = (".jsonl", ".jsonl.gz")
 
+LooksLike = Callable[[bytes], float]
+
 
 class _File(NamedTuple):
     path: str
     session: str
     agent: bool
+    fits: bool
 
 
-def families(paths: Iterable[str | Path], importer: Importer) -> list[tuple[str, ...]]:
+def families(paths: Iterable[str | Path], looks_like: LooksLike) -> list[tuple[str, ...]]:
     """The files of each session, its own first; in a folder only what looks like a session is taken."""
     found: dict[str, list[_File]] = {}
     for path in paths:
-        for file in _files(os.fspath(path), importer):
+        for file in _files(os.fspath(path), looks_like):
             found.setdefault(file.session, []).append(file)
     out: list[tuple[str, ...]] = []
-    for session, files in found.items():
+    for files in found.values():
         named = [file.path for file in sorted(files, key=lambda file: file.agent)]
         for file in files:
-            named += sorted(_beside(file, session))
+            named += sorted(_beside(file, looks_like))
         out.append(_once(named))
     return out
 
 
-def _files(path: str, importer: Importer) -> Iterator[_File]:
+def _files(path: str, looks_like: LooksLike) -> Iterator[_File]:
     if not os.path.isdir(path):
-        yield _known(path, head_of(path))
+        yield _known(path, looks_like)
         return
     for folder, folders, names in os.walk(path):
         folders.sort()
         for name in sorted(names):
-            inside = os.path.join(folder, name)
-            if not name.endswith(_ENDINGS) or name.startswith("agent-acompact-"):
-                continue
-            head = head_of(inside)
-            if importer.looks_like(head) >= 0.5:
-                yield _known(inside, head)
+            if name.endswith(_ENDINGS) and not name.startswith("agent-acompact-"):
+                file = _known(os.path.join(folder, name), looks_like)
+                if file.fits:
+                    yield file
 
 
-def _known(path: str, head: bytes) -> _File:
-    """A file by its beginning; one without a session is its own, by its name."""
+def _known(path: str, looks_like: LooksLike) -> _File:
+    """A file by its beginning, which is read again only while it grows."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return _File(path, path, False, False)
+    return _begun(path, looks_like, found.st_ino, min(found.st_size, HEAD_BYTES))
+
+
+@lru_cache(maxsize=16384)
+def _begun(path: str, looks_like: LooksLike, inode: int, size: int) -> _File:
+    """One without a session is a session by its name."""
+    del inode, size
+    head = head_of(path)
     named, first = _SESSION.search(head), head.find(b"\n")
     session = named[1].decode("utf-8", "replace") if named else os.path.basename(path).partition(".")[0]
-    agent = os.path.basename(path).startswith("agent-") or bool(_AGENT.search(head[: max(first, 0) or None]))
-    return _File(path, session, agent)
+    agent = os.path.basename(path).startswith("agent-") or bool(
+        _AGENT.search(head[: first if first > 0 else None])
+    )
+    return _File(path, session, agent, looks_like(head) >= SURE_ENOUGH)
 
 
-def _beside(file: _File, session: str) -> Iterator[str]:
+def _beside(file: _File, looks_like: LooksLike) -> Iterator[str]:
     """The other files of a session, by where they lie."""
     folder, name = os.path.split(file.path)
+    session = file.session
     if file.agent:
         above = os.path.dirname(folder) if os.path.basename(folder) == "subagents" else None
         for place in (folder, above and os.path.dirname(above)):
             own = os.path.join(place, f"{session}.jsonl") if place is not None else ""
             if own and os.path.isfile(own):
                 yield own
-                yield from _agents(place or ".", session, f"{session}.jsonl")
+                yield from _agents(place or ".", session, f"{session}.jsonl", looks_like)
     else:
-        yield from _agents(folder or ".", session, name)
+        yield from _agents(folder or ".", session, name, looks_like)
 
 
-def _agents(folder: str, session: str, name: str) -> Iterator[str]:
+def _agents(folder: str, session: str, name: str, looks_like: LooksLike) -> Iterator[str]:
     for stem in dict.fromkeys((name.partition(".")[0], session)):
         if os.sep in stem or stem in ("", ".", ".."):
             continue
@@ -84,7 +101,7 @@ def _agents(folder: str, session: str, name: str) -> Iterator[str]:
             yield from (os.path.join(inside, one) for one in names if _is_agent(one))
     for one in os.listdir(folder):
         path = os.path.join(folder, one)
-        if _is_agent(one) and _known(path, head_of(path)).session == session:
+        if _is_agent(one) and _known(path, looks_like).session == session:
             yield path
 
 

@@ -51,7 +51,7 @@ class Codex:
 
     def families(self, paths: Sequence[str]) -> list[tuple[str, ...]]:
         """Threads that began each other among files and folders, and beside the files."""
-        return families(paths, self)
+        return families(paths, self.looks_like)
 
     def session(self) -> Transcripts:
         """A reader for files that belong together."""

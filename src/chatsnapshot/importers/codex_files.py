@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from chatsnapshot.importers.base import Importer
+from chatsnapshot.importers.base import SURE_ENOUGH
 from chatsnapshot.importers.codex_meta import Meta
 from chatsnapshot.importers.growing import head_of
 from chatsnapshot.limits import KIB, MIB
@@ -19,7 +19,8 @@ FIRST_LINE_BYTES_MAX = 4 * MIB
 """The first line holds the instructions."""
 
 _ENDINGS = (".jsonl", ".jsonl.gz")
-_NEAR = 2.0
+
+LooksLike = Callable[[bytes], float]
 
 
 class _Rollout(NamedTuple):
@@ -29,29 +30,27 @@ class _Rollout(NamedTuple):
     review: str | None
     """The folder in which a review without a parent works."""
 
+    fits: bool
 
-def families(paths: Sequence[str], importer: Importer) -> list[tuple[str, ...]]:
+
+def families(paths: Sequence[str], looks_like: LooksLike) -> list[tuple[str, ...]]:
     """The files of each family, those before whose threads began the others; in a folder only rollouts are taken."""
     found: dict[str, _Rollout] = {}
     for path in paths:
-        for file in _files(os.fspath(path), importer):
-            found.setdefault(os.path.realpath(file), _known(file))
-    for rollout in list(found.values()):
-        for beside in _beside(rollout.path, importer):
-            found.setdefault(os.path.realpath(beside), _known(beside))
-    named = {os.path.realpath(path) for path in paths}
-    given = {key for key in found if key in named or not all(os.path.isfile(path) for path in paths)}
+        for file in _files(os.fspath(path), looks_like):
+            found.setdefault(os.path.realpath(file), _known(file, looks_like))
+    given = set(found)
+    for folder in sorted({os.path.dirname(path) for path in paths if _is_named_by_codex(path)}):
+        for beside in _beside(folder):
+            found.setdefault(os.path.realpath(beside), _known(beside, looks_like))
     threads = {rollout.thread: rollout for rollout in found.values()}
     together: dict[str, list[str]] = {}
     for key, rollout in found.items():
-        together.setdefault(_root(rollout, threads), []).append(key)
-    out: list[tuple[str, ...]] = []
-    for root, keys in together.items():
-        if not given.isdisjoint(keys):
-            keys.sort(key=lambda key: (_depth(found[key], threads), found[key].path))
-            out.append(tuple(found[key].path for key in keys))
-        del root
-    return _hosted(out, found)
+        together.setdefault(_line_of(rollout, threads)[-1], []).append(key)
+    groups = [keys for keys in together.values() if not given.isdisjoint(keys)]
+    for keys in groups:
+        keys.sort(key=lambda key: (len(_line_of(found[key], threads)), found[key].path))
+    return _hosted([tuple(found[key].path for key in keys) for keys in groups], found)
 
 
 def _hosted(groups: list[tuple[str, ...]], found: dict[str, _Rollout]) -> list[tuple[str, ...]]:
@@ -83,23 +82,16 @@ def _holds_review(path: str) -> bool:
         return False
 
 
-def _root(rollout: _Rollout, threads: dict[str, _Rollout]) -> str:
-    seen = {rollout.thread}
-    while rollout.above in threads and rollout.above not in seen:
+def _line_of(rollout: _Rollout, threads: dict[str, _Rollout]) -> list[str]:
+    """A thread and those above it."""
+    line = [rollout.thread]
+    while rollout.above in threads and rollout.above not in line:
         rollout = threads[rollout.above]
-        seen.add(rollout.thread)
-    return rollout.thread
+        line.append(rollout.thread)
+    return line
 
 
-def _depth(rollout: _Rollout, threads: dict[str, _Rollout]) -> int:
-    seen = {rollout.thread}
-    while rollout.above in threads and rollout.above not in seen:
-        rollout = threads[rollout.above]
-        seen.add(rollout.thread)
-    return len(seen)
-
-
-def _files(path: str, importer: Importer) -> Iterator[str]:
+def _files(path: str, looks_like: LooksLike) -> Iterator[str]:
     if not os.path.isdir(path):
         yield path
         return
@@ -107,30 +99,32 @@ def _files(path: str, importer: Importer) -> Iterator[str]:
         folders.sort()
         for name in sorted(names):
             inside = os.path.join(folder, name)
-            if name.endswith(_ENDINGS) and importer.looks_like(head_of(inside)) >= 0.5:
+            if name.endswith(_ENDINGS) and _known(inside, looks_like).fits:
                 yield inside
 
 
-def _beside(path: str, importer: Importer) -> Iterator[str]:
-    """Rollouts in the folder of one, under the names that Codex gives them."""
-    folder, name = os.path.split(path)
-    if not name.startswith("rollout-"):
-        return
-    for other in sorted(os.listdir(folder or ".")):
-        if other.startswith("rollout-") and other.endswith(_ENDINGS) and other != name:
-            yield os.path.join(folder, other)
+def _is_named_by_codex(path: str) -> bool:
+    name = os.path.basename(path)
+    return name.startswith("rollout-") and name.endswith(_ENDINGS)
 
 
-def _known(path: str) -> _Rollout:
+def _beside(folder: str) -> Iterator[str]:
+    """The rollouts in a folder, under the names that Codex gives them."""
+    for name in sorted(os.listdir(folder or ".")):
+        if _is_named_by_codex(name):
+            yield os.path.join(folder, name)
+
+
+def _known(path: str, looks_like: LooksLike) -> _Rollout:
     try:
         found = os.stat(path)
     except OSError:
-        return _Rollout(path, path, None, None)
-    return _first_line(path, found.st_ino, min(found.st_size, FIRST_LINE_BYTES_MAX))
+        return _Rollout(path, path, None, None, False)
+    return _first_line(path, looks_like, found.st_ino, min(found.st_size, FIRST_LINE_BYTES_MAX))
 
 
 @lru_cache(maxsize=8192)
-def _first_line(path: str, inode: int, size: int) -> _Rollout:
+def _first_line(path: str, looks_like: LooksLike, inode: int, size: int) -> _Rollout:
     del inode
     head = head_of(path, 64 * KIB)
     if b"\n" not in head and size > len(head):
@@ -142,4 +136,5 @@ def _first_line(path: str, inode: int, size: int) -> _Rollout:
     payload = facts.get("payload", facts) if isinstance(facts, dict) else None
     meta = Meta(payload if isinstance(payload, dict) else {})
     review = str(meta.cwd) if meta.review and meta.parent is None else None
-    return _Rollout(path, meta.thread or path, meta.parent or meta.forked_from, review)
+    fits = looks_like(head[: 64 * KIB]) >= SURE_ENOUGH
+    return _Rollout(path, meta.thread or path, meta.parent or meta.forked_from, review, fits)

@@ -58,11 +58,12 @@ Job = tuple[Importer, tuple[str, ...]]
 """An importer and the files that it reads together; the first one gives its name to the report."""
 
 
-def jobs(paths: Sequence[str | os.PathLike[str]], kind: str = "auto") -> list[Job]:
+def jobs(paths: Sequence[str | os.PathLike[str]], kind: str = "auto", *, growing: bool = False) -> list[Job]:
     """What is to be read of files and folders: one job a session or a file; raises as :func:`guess` does.
 
     In a folder what looks like a session of ``kind`` is taken (``auto``: of any kind that has sessions); other files
-    need to be named. A folder with none is an :class:`InvalidEvent`.
+    need to be named. A folder with none is an :class:`InvalidEvent`. With ``growing`` only sessions are taken, and a
+    folder may have none yet.
     """
     wanted = None if kind == "auto" else importer_of(kind)
     found: list[Job] = []
@@ -73,13 +74,17 @@ def jobs(paths: Sequence[str | os.PathLike[str]], kind: str = "auto") -> list[Jo
             readers = [one for one in ([wanted] if wanted else IMPORTERS) if isinstance(one, SessionImporter)]
             if not readers:
                 raise InvalidEvent(f"{name} is a folder; name the {kind} files in it")
-            inside = [one for one in readers if one.families([name])]
+            inside = [one for one in readers if growing or one.families([name])]
             if not inside:
                 kinds = " or ".join(one.what for one in readers)
                 raise InvalidEvent(f"nothing in the folder {name} looks like {kinds}")
         else:
             importer = guess(name, kind)
             inside = [importer] if isinstance(importer, SessionImporter) else []
+            if growing and not inside:
+                raise InvalidEvent(
+                    f"{name} is no file that grows; sessions can be followed, {importer.kind} files not"
+                )
             if not inside:
                 found.append((importer, (name,)))
         for one in inside:

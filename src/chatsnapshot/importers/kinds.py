@@ -6,7 +6,7 @@ import difflib
 
 from chatsnapshot.errors import NotFound
 from chatsnapshot.importers.ag2_logs import AG2Logs
-from chatsnapshot.importers.base import Importer
+from chatsnapshot.importers.base import SURE_ENOUGH, Importer
 from chatsnapshot.importers.chatsnapshot_v1 import ChatSnapshotV1
 from chatsnapshot.importers.chatsnapshot_v2 import ChatSnapshotV2
 from chatsnapshot.importers.claude_code import ClaudeCode
@@ -38,9 +38,6 @@ IMPORTERS: tuple[Importer, ...] = (
 
 KINDS = tuple(importer.kind for importer in IMPORTERS)
 """The kinds that can be imported."""
-
-SURE_ENOUGH = 0.5
-"""Below this an importer's guess counts as none."""
 
 _SIGHTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a JSONL ledger: open it with --ledger", ("chatsnapshot", "format", "check")),
