@@ -228,7 +228,7 @@ class ObservedRun:
         that asked then.
         """
         more.setdefault("cause", self.questions.pop(question_id, None))
-        facts: dict[str, Any] = {"answers": question_id, "decision": decision}
+        facts: dict[str, Any] = {"recipient": self.agent, "answers": question_id, "decision": decision}
         if content is not None or decision is None:
             facts["answer"] = plain(content)
         if self.started_event is None and self._earlier is not None and self._earlier.run_id:
