@@ -65,7 +65,7 @@ def model_end(watch: Watch, run_id: Any, response: Any) -> None:
         return
     message, words = answer_of(response)
     with watch.inside(place) as run:
-        call = run.model_call(**_timed(place), **model_facts(response, place.facts.metadata))
+        call = run.model_call(**_asked(place), **model_facts(response, place.facts.metadata))
         answer: Event | None = None
         if message is not None:
             answer = watch.message(place, message)
@@ -86,13 +86,19 @@ def model_error(watch: Watch, run_id: Any, error: BaseException) -> None:
     told: dict[str, Any] = {"status": "cancelled"} if stopped else {"error": error}
     facts = model_facts(getattr(error, "response", None), place.facts.metadata)
     with watch.inside(place) as run:
-        watch.recorder.record(run.model_call(**_timed(place), **facts, **told))
+        watch.recorder.record(run.model_call(**_asked(place), **facts, **told))
         if place.is_run:
             watch.end(place, run.cancelled(type(error).__name__) if stopped else run.failed(error))
 
 
-def _timed(place: Place) -> dict[str, Any]:
-    return {"started_at": time_text(place.began_ns), "duration_ns": place.duration_ns}
+def _asked(place: Place) -> dict[str, Any]:
+    """When a model was asked, and what made it: the results of the tools in its own graph, else what came before."""
+    graph = place.graph
+    asked: dict[str, Any] = {"started_at": time_text(place.began_ns), "duration_ns": place.duration_ns}
+    if not graph.has_results:
+        asked["cause"] = place.run.last
+    graph.has_results = False
+    return asked
 
 
 # --- tools ------------------------------------------------------------------------------------------------
@@ -137,6 +143,8 @@ def tool_error(watch: Watch, run_id: Any, error: BaseException) -> None:
         ask(watch, place, error)
         if place.is_run:
             watch.end(place, place.run.paused("interrupt"))
+        elif place.above is not None and place.last is not None:
+            place.above.context.last = place.last
         return
     _result(watch, place, {"error": error}, None, error)
 
@@ -150,6 +158,7 @@ def _result(
         call = run.calls.get(place.call_id)
         events: list[Event] = [run.tool_result(place.call_id, place.name, **facts)]
         place.heard.results.add(place.call_id)
+        around.graph.has_results = True
         for command in commands_in(output):
             events += hand_over(place, run, command.goto, cause=call)
         watch.recorder.record(*events)

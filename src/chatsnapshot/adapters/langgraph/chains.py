@@ -15,7 +15,7 @@ from chatsnapshot.adapters.policy import Event
 
 __all__ = ["ask", "chain_end", "chain_error", "chain_start", "hand_over", "interrupted", "interrupts_of"]
 
-_END = "__end__"
+_START, _END = "__start__", "__end__"
 _DECISIONS = {
     "approve": "approved",
     "accept": "approved",
@@ -32,10 +32,17 @@ def chain_start(watch: Watch, facts: Facts, inputs: Any) -> None:
     above = watch.above(facts)
     if above is None or above.kind == "tool" or _own_thread(facts, above):
         _begin(watch, facts, inputs)
-    elif facts.is_node:
-        _node(watch, facts, above)
+    elif _is_node(facts, above):
+        _node(watch, facts, above, inputs)
     else:
         watch.put(Place("chain", facts, above, above.run, above.tree, above.heard))
+
+
+def _is_node(facts: Facts, above: Place) -> bool:
+    """A node of a graph, or a task of the functional API, which is called inside of one."""
+    node = facts.metadata.get("langgraph_node")
+    task = node == facts.name and above.facts.metadata.get("langgraph_node") not in (None, node)
+    return (facts.is_node or task) and facts.name != _START
 
 
 def _own_thread(facts: Facts, above: Place) -> bool:
@@ -57,7 +64,10 @@ def _begin(watch: Watch, facts: Facts, inputs: Any) -> None:
             events += _answers(run, resume)
         given = plain(resume) if resume is not None and not events else rest_of(inputs)
         events.append(watch.started(place, given))
-        events += watch.given(place, messages_in(inputs))
+        if place.above is not None and run.resumed:
+            place.heard.know(inputs)  # called again with what it was called with before
+        else:
+            events += watch.given(place, messages_in(inputs))
         watch.recorder.record(*events)
 
 
@@ -81,9 +91,10 @@ def _decision(value: Any) -> str | None:
     return _DECISIONS.get(kind) if isinstance(kind, str) else None
 
 
-def _node(watch: Watch, facts: Facts, above: Place) -> None:
+def _node(watch: Watch, facts: Facts, above: Place, inputs: Any) -> None:
     graph = above
-    graph.is_graph = True
+    graph.is_graph = graph.is_graph or facts.is_node
+    above.heard.know(inputs)
     place = watch.put(Place("node", facts, above, above.run, above.tree, above.heard))
     step = facts.metadata.get("langgraph_step")
     with place.tree.lock:

@@ -71,6 +71,14 @@ class Heard:
         known = getattr(message, "id", None)
         return id(message) in self._objects or (isinstance(known, str) and known in self._ids)
 
+    def know(self, state: Any) -> None:
+        """Know the messages of a state by their ids: each was recorded when it came in."""
+        for held in state.values() if isinstance(state, Mapping) else (state,):
+            for one in held if isinstance(held, (list, tuple)) else (held,):
+                known = getattr(one, "id", None)
+                if isinstance(known, str) and is_message(one):
+                    self._ids.add(known)
+
     def said(self, told: Said) -> bool:
         """Whether somebody of this role said these words."""
         return (told.role, told.text) in self._words
@@ -115,6 +123,8 @@ class Place:
         self.paused: str | None = None
         self.checkpoint_id: str | None = None
         self.query: str | None = None
+        self.has_results = False
+        """Whether tools of this graph answered, and no model was asked since."""
         self.step: Any = None
         self.step_cause: str | None = None
         self.parties: set[str] = set()
