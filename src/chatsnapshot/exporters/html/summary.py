@@ -66,7 +66,8 @@ def _facts(facts: PageFacts, anchors: Anchors) -> Iterator[tuple[str, str]]:
         yield "Agents", said(", ".join(agents), 400) if agents else ""
         others = [one for one in run.participants if one not in agents]
         yield "Also in it", said(", ".join(others), 400) if others else ""
-        yield "Runtimes", said(", ".join(run.runtimes), 200) if run.runtimes else ""
+        runtimes = dict.fromkeys(name for one in every_run(facts.runs.runs) for name in one.runtimes)
+        yield "Runtimes", said(", ".join(runtimes), 200) if runtimes else ""
         yield "Tags", said(", ".join(run.tags), 400) if run.tags else ""
     yield "Events", _events(facts, anchors)
     if total.model.calls:
