@@ -13,6 +13,7 @@ from chatsnapshot.ingest.brokers.message import Message
 from chatsnapshot.ingest.brokers.natsaddress import NatsStream
 from chatsnapshot.ingest.brokers.taking import BrokerReport, Taker
 from chatsnapshot.limits import MIB
+from chatsnapshot.stores.nats.dialing import dialed, hang_up
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["follow"]
 
+_CONNECT_SECONDS = 5.0
 _FETCH_SECONDS = 1.0
 _FLIGHT_BYTES = 16 * MIB
 """About so many bytes of messages are fetched at once, and never more than ``batch`` messages."""
@@ -81,21 +83,17 @@ class _Following:
 
     async def connect(self) -> None:
         try:
-            import nats
+            import nats.aio.client  # noqa: F401 - told apart from nkeys, which is missing below
         except ImportError:
             raise MissingExtra("ingesting from NATS", "nats") from None
         options = self._source.address.connect_options()
         options.update(name="chatsnapshot ingest", reconnect_time_wait=0.2, ping_interval=5)
-        connecting = asyncio.ensure_future(nats.connect(**options, error_cb=self._on_error))
-        await asyncio.wait((connecting,), timeout=5)
-        if not connecting.done():
-            connecting.cancel()
-            await asyncio.wait((connecting,))
-            raise self._unreachable(self._trouble or "no answer")
         try:
-            self._client = connecting.result()
+            self._client = await dialed(_CONNECT_SECONDS, **options, error_cb=self._on_error)
         except Exception as error:
             raise self._unreachable(str(error) or type(error).__name__) from None
+        if self._client is None:
+            raise self._unreachable(self._trouble or "no answer")
 
     def _unreachable(self, why: str) -> StoreUnavailable:
         return StoreUnavailable(
@@ -108,10 +106,7 @@ class _Following:
     async def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            try:
-                await asyncio.wait_for(client.close(), 2)
-            except Exception:
-                pass  # it is given up in any case
+            await hang_up(client)
 
     # --- the consumer ---
 

@@ -15,6 +15,7 @@ import msgspec
 from chatsnapshot.errors import MissingExtra, StoreUnavailable
 from chatsnapshot.stores.nats.address import Address
 from chatsnapshot.stores.nats.answers import ApiError, Away, Denied, Unanswered, Unsent, plain
+from chatsnapshot.stores.nats.dialing import dialed, hang_up
 from chatsnapshot.stores.nats.messages import framed
 
 if TYPE_CHECKING:
@@ -79,46 +80,29 @@ class Connection:
     async def open(self) -> None:
         """Connect; raises :class:`StoreUnavailable`, which says what the servers answered."""
         try:
-            from nats.aio.client import Client
+            import nats.aio.client  # noqa: F401 - told apart from nkeys, which is missing below
         except ImportError:
             raise MissingExtra("a ledger on NATS", "nats") from None
         options = self.address.connect_options()
         self._trouble.clear()
-        client = Client()
-        task = asyncio.ensure_future(
-            client.connect(
+        tries = 2 * len(self.address.servers)
+        try:
+            self._client = await dialed(
+                min(CONNECT_SECONDS, self.address.timeout),
+                lambda: len(self._trouble) >= tries,
                 **options,
                 error_cb=self._error,
                 disconnected_cb=self._disconnected,
                 reconnected_cb=self._reconnected,
             )
-        )
-        deadline = asyncio.get_running_loop().time() + min(CONNECT_SECONDS, self.address.timeout)
-        tries = 2 * len(self.address.servers)
-        try:
-            while not task.done() and asyncio.get_running_loop().time() < deadline:
-                await asyncio.wait([task], timeout=0.02)
-                if len(self._trouble) >= tries:
-                    break
-            if not task.done():
-                raise self._unreachable()
-            task.result()
-            self._client = client
         except ImportError:
             raise StoreUnavailable(
                 "credentials= and nkey= need the package nkeys; install nats-py with its extra nkeys"
             ) from None
-        except (StoreUnavailable, asyncio.CancelledError):
-            raise
         except Exception as error:
             self._trouble.append(str(error) or type(error).__name__)
-            raise self._unreachable() from None
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait([task])
-            if self._client is None:
-                await _given_up(client)
+        if self._client is None:
+            raise self._unreachable()
         self._inbox = self._client.new_inbox()
         await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
         self._up.set()
@@ -139,7 +123,7 @@ class Connection:
         self._closing = True
         client, self._client = self._client, None
         if client is not None:
-            await _given_up(client)
+            await hang_up(client)
         self._fail_all(Unanswered("the connection was closed"))
 
     async def ready(self, within: float) -> None:
@@ -388,11 +372,3 @@ class Connection:
             raise
         found = answer["message"]
         return Got(int(found["seq"]), found["subject"], b64decode(found.get("data", "")))
-
-
-async def _given_up(client: Any) -> None:
-    """Close a client, and the socket of a handshake that broke off; it is let go of in any case."""
-    try:
-        await asyncio.wait_for(client.close(), 2)
-    except Exception:
-        pass
