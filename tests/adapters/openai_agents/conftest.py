@@ -25,11 +25,11 @@ def nothing_is_uploaded() -> None:
 
 
 @pytest.fixture(autouse=True)
-def loop_of_blocking_calls() -> Iterator[None]:
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
     """``run_sync`` leaves the loop that it runs on open; here it is this one, and closed."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    yield
+    yield loop
     loop.close()
     asyncio.set_event_loop(None)
 

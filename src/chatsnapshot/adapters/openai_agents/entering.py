@@ -1,7 +1,7 @@
-"""The way into the runner: while somebody records, ``Runner.run``, ``run_sync`` and ``run_streamed`` tell of each call.
+"""The way into the runner: while there are recorders, ``Runner.run``, ``run_sync``, ``run_streamed`` tell of each call.
 
 Runs inside of runs (agents as tools, guardrails that ask an agent, tools that run one) go the same way, so they need no
-line of their own. Without a recorder a call passes through as it came; signatures, results and errors stay the same.
+line of their own. A call that nobody records passes through as it came; signatures, results and errors stay the same.
 """
 
 from __future__ import annotations
@@ -35,17 +35,15 @@ _NAMES = ("run", "run_sync", "run_streamed")
 @contextmanager
 def recording(recorder: OpenAIAgentsRecorder) -> Iterator[None]:
     """Around a call of the runner that this recorder records."""
-    entrance.open()
     token = _ASKED.set((*_ASKED.get(), recorder))
     try:
         yield
     finally:
         _ASKED.reset(token)
-        entrance.close()
 
 
 class Entrance:
-    """The functions around those of ``Runner``: there while somebody needs them, and gone afterwards."""
+    """The functions around those of ``Runner``: there while there is a recorder, and gone with the last one."""
 
     def __init__(self) -> None:
         self.installed: list[OpenAIAgentsRecorder] = []
@@ -56,7 +54,7 @@ class Entrance:
         self._put: dict[str, Any] = {}
 
     def open(self) -> None:
-        """Somebody records from now on."""
+        """A recorder more."""
         from agents import Runner
 
         listen()
@@ -71,7 +69,7 @@ class Entrance:
                 setattr(Runner, name, self._put[name])
 
     def close(self) -> None:
-        """One less records; what was around the runner goes with the last, unless somebody else went around it."""
+        """One less; what was around the runner goes with the last, unless somebody else went around it."""
         from agents import Runner
 
         with self._lock:
@@ -193,7 +191,6 @@ def _around_run_streamed(function: Any) -> Any:
         finally:
             CURRENT.reset(inside)
             _ASKED.reset(asked)
-        entrance.open()
         result.run_loop_task.add_done_callback(functools.partial(_stream_ended, call, result))
         return result
 
@@ -202,7 +199,6 @@ def _around_run_streamed(function: Any) -> Any:
 
 def _stream_ended(call: Call, result: Any, task: asyncio.Task[Any]) -> None:
     """The background task of a stream is over; what its consumer is told last may still be on the way."""
-    entrance.close()
     if task.cancelled():
         call.record(call.broke(asyncio.CancelledError()))
         return

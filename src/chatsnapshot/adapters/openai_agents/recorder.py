@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +47,8 @@ class OpenAIAgentsRecorder(RuntimeRecorder):
         )
         self.version = version_of("openai-agents")
         """The installed version of the SDK."""
+        entrance.open()
+        weakref.finalize(self, entrance.close).atexit = False
         self.waiting = Waiting()
         """Runs that wait for approvals."""
         self._marker: Any = None
@@ -75,7 +78,6 @@ class OpenAIAgentsRecorder(RuntimeRecorder):
     def hooks(self) -> Any:
         """What ``Runner.run(..., hooks=)`` takes to be recorded, where the call itself has to stay as it is."""
         if self._marker is None:
-            entrance.open()
             self._marker = marker(self)
         return self._marker
 
