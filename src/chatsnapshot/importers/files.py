@@ -20,7 +20,7 @@ from chatsnapshot.limits import KIB, MIB
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["FILE_BYTES_MAX", "PROBLEMS_KEPT", "Job", "guess", "import_file", "jobs"]
+__all__ = ["FILE_BYTES_MAX", "PROBLEMS_KEPT", "Job", "guess", "import_file", "import_job", "jobs"]
 
 FILE_BYTES_MAX = 512 * MIB
 """A file is read whole."""
@@ -109,11 +109,22 @@ def import_file(
     is in the report's ``problems``; see :func:`guess` for what is raised, and
     :class:`~chatsnapshot.errors.LimitExceeded` for a file above 512 MiB that is no session.
     """
-    ledger._check_writable()
     importer = guess(path, kind)
+    paths: tuple[str, ...] = (os.fspath(path),)
     if isinstance(importer, SessionImporter):
-        (paths,) = importer.families([os.fspath(path)])
+        (paths,) = importer.families(paths)
+    return import_job(ledger, (importer, paths), redact=redact, progress=progress)
+
+
+def import_job(
+    ledger: Ledger, job: Job, *, redact: object = "secrets", progress: Progress | None = None
+) -> ImportReport:
+    """Record what the files of one of :func:`jobs` say; as :func:`import_file`."""
+    ledger._check_writable()
+    importer, paths = job
+    if isinstance(importer, SessionImporter):
         return import_family(ledger, importer, paths, redact=redact, progress=progress)
+    (path,) = paths
     data, damage = _bytes(path)
     if data.startswith(SIGN):
         data = whole_image(path, data)
@@ -127,7 +138,7 @@ def import_file(
         work.problems.append(Problem(len(data), damage))
     problems = sorted(work.problems)
     return ImportReport(
-        file=os.fspath(path),
+        file=path,
         kind=importer.kind,
         bytes=len(data),
         correlations=tuple(work.correlations),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from chatsnapshot.errors import CommitUncertain, StoreFull, StoreUnavailable
 from chatsnapshot.importers.base import ImportReport, SessionImporter
@@ -185,7 +185,7 @@ def follow(
     on_report: Callable[[ImportReport], None],
     on_trouble: Callable[[Exception | None], None],
     wait: Callable[[float], None] = time.sleep,
-) -> None:
+) -> NoReturn:
     """Look until interrupted. A store that takes nothing is waited for: ``on_trouble`` is told, and when it is over."""
     trouble = False
     while True:

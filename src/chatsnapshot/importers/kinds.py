@@ -69,6 +69,8 @@ def known_by_sight(head: bytes) -> str | None:
         return "a SQLite database: if it is a ledger, open it with --ledger"
     if head[:2] == b"PK":
         return "a ZIP archive: unpack it first"
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        return "a file that Zstandard compressed: decompress it first (zstd -d)"
     if not head.strip():
         return "an empty file"
     members = read_object(head).members.keys()
