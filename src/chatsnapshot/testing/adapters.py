@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import logging
 import pkgutil
 import sys
 import time
@@ -38,6 +39,8 @@ __all__ = [
 ]
 
 _RUNTIMES = "chatsnapshot.testing.runtimes"
+_QUIET = logging.NullHandler()
+"""Runtimes log what the stories raise; without any handler Python would print it beside the report."""
 
 
 def run(
@@ -56,14 +59,20 @@ def run(
         raise ValueError(f"{type(bench).__name__}: {wrong}")
     started = time.monotonic()
     results = []
-    with Stage(bench, url) as stage:
-        for cell in cells(only):
-            result = cell.run(stage)
-            results.append(result)
-            if progress is not None:
-                progress(result)
+    logging.getLogger().addHandler(_QUIET)
+    try:
+        with Stage(bench, url) as stage:
+            for cell in cells(only):
+                result = cell.run(stage)
+                results.append(result)
+                if progress is not None:
+                    progress(result)
+    finally:
+        logging.getLogger().removeHandler(_QUIET)
     return AdapterReport(
+        module=type(bench).__module__,
         name=type(bench).__name__,
+        title=bench.title or bench.package or bench.runtime,
         runtime=bench.runtime,
         package=bench.package,
         version=bench.version(),

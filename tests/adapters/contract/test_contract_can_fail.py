@@ -117,6 +117,17 @@ def in_one_correlation() -> Change:
     return lambda event: [{**event, "correlation_id": "everything"}]
 
 
+def in_another_correlation() -> Change:
+    resumed: list[str] = []
+
+    def change(event: Event) -> Events:
+        if of(event, "run_resumed"):
+            resumed.append(event["payload"]["run_id"])
+        return [{**event, "correlation_id": "new"} if event["payload"]["run_id"] in resumed else event]
+
+    return change
+
+
 def new_ids() -> Change:
     return lambda event: [another(event)]
 
@@ -210,6 +221,7 @@ CHANGES: list[tuple[str, Callable[[], Change], str, str]] = [
     ),
     ("completes what waits", completing_instead_of_pausing, "interruption", RESUMING),
     ("goes on for no reason", caused_by_the_start("run_resumed"), "interruption", RESUMING),
+    ("begins a new conversation", in_another_correlation, "interruption", RESUMING),
     ("is no resumption", dropping("run_resumed"), "interruption", RESUMING),
     (
         "has two results of what was approved",

@@ -52,7 +52,8 @@ class Outcome(NamedTuple):
 class AdapterBench:
     """A runtime for the contract; subclass it.
 
-    ``runtime`` is what the events have as ``source.runtime``; ``package`` the distribution that must be installed.
+    ``runtime`` is what the events have as ``source.runtime``; ``package`` the distribution that must be installed;
+    ``title`` what readers call it.
     ``lacks`` gives the reason for each story (and each of :data:`FURTHER_LACKS`) that the runtime has nothing for.
     ``usage`` are the input and output tokens that the test model reports with every answer, where it does;
     ``answers`` how often the model answers in a story, where that is not as in :data:`ANSWERS`.
@@ -60,6 +61,7 @@ class AdapterBench:
 
     runtime: str = "custom"
     package: str | None = None
+    title: str | None = None
     lacks: Mapping[str, str] = {}
     usage: tuple[int, int] | None = None
     answers: Mapping[str, int] = {}

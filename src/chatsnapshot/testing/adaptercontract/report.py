@@ -10,7 +10,7 @@ import msgspec
 from chatsnapshot.testing.adaptercontract.bench import SCENARIOS
 from chatsnapshot.testing.adaptercontract.checking import COLUMNS, RESUMING, CellResult
 
-__all__ = ["AdapterReport"]
+__all__ = ["AdapterReport", "claims"]
 
 _MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip", "has none": "none"}
 
@@ -18,10 +18,13 @@ _MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip", "has none": "no
 class AdapterReport(msgspec.Struct, frozen=True, kw_only=True):
     """The cells of one bench, in the order of the stories.
 
-    ``name`` is the bench, ``version`` that of its ``package``, ``day`` when it was run (UTC, ``2026-11-30``).
+    ``title`` is what readers call the runtime; ``module`` and ``name`` are those of the bench; ``version`` is that of
+    its ``package``, and ``day`` when it was run (UTC, ``2026-11-30``).
     """
 
+    module: str
     name: str
+    title: str
     runtime: str
     package: str | None
     version: str | None
@@ -45,25 +48,25 @@ class AdapterReport(msgspec.Struct, frozen=True, kw_only=True):
         return {column: self._column(column) for column in COLUMNS}
 
     def _column(self, column: str) -> str:
-        scenarios = COLUMNS[column]
-        if why := self.lacks.get(column) or next(
-            (self.lacks[one] for one in scenarios if one in self.lacks), None
-        ):
-            return f"has none: {why}"
+        claimed = claims(self.lacks)[column]
+        if claimed.startswith("has none"):
+            return claimed
         found = [
             one.status
             for one in self.results
-            if one.scenario in scenarios and (column != "human" or one.check != RESUMING)
+            if one.scenario in COLUMNS[column] and (column != "human" or one.check != RESUMING)
         ]
         if "failed" in found:
             return "FAILS"
-        return "yes" if "passed" in found else "not run"
+        return claimed if "passed" in found else "not run"
 
     def to_json(self) -> bytes:
         """The report as one JSON object."""
         whole: dict[str, Any] = {
             "ok": self.ok,
+            "module": self.module,
             "name": self.name,
+            "title": self.title,
             "runtime": self.runtime,
             "package": self.package,
             "version": self.version,
@@ -111,6 +114,21 @@ class AdapterReport(msgspec.Struct, frozen=True, kw_only=True):
             f"{'keeps the contract' if self.ok else 'BREAKS THE CONTRACT'}: {told} in {self.seconds:.1f} s"
         )
         return "\n".join(lines)
+
+
+def claims(lacks: Mapping[str, str]) -> dict[str, str]:
+    """The row that a runtime has when it keeps the contract: ``yes``, ``has none: why``, or ``yes; no STORY: why``."""
+    return {column: _claim(lacks, column) for column in COLUMNS}
+
+
+def _claim(lacks: Mapping[str, str], column: str) -> str:
+    scenarios = COLUMNS[column]
+    missing = [one for one in scenarios if one in lacks]
+    if column in lacks:
+        return f"has none: {lacks[column]}"
+    if len(missing) == len(scenarios):
+        return f"has none: {lacks[missing[0]]}"
+    return "; ".join(["yes", *[f"no {one}: {lacks[one]}" for one in missing]])
 
 
 def _short(status: str | None) -> str:

@@ -20,6 +20,7 @@ class A2ABench(AdapterBench):
 
     runtime = "a2a"
     package = "a2a-sdk"
+    title = "A2A"
     lacks: Mapping[str, str] = {
         "parallel_tools": _OPAQUE,
         "tool_error": _OPAQUE,

@@ -19,6 +19,7 @@ class AG2Bench(AdapterBench):
     """Agents of AG2 1.x with the middleware of ``AG2Recorder``."""
 
     runtime = "ag2"
+    title = "AG2 1.x"
     package = "ag2"
     usage = _USAGE
 

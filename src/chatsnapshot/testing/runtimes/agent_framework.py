@@ -24,6 +24,7 @@ class AgentFrameworkBench(AdapterBench):
 
     runtime = "agent-framework"
     package = "agent-framework-core"
+    title = "Microsoft Agent Framework"
     usage = (5, 2)
 
     def recorder(self, ledger: Any) -> AgentFrameworkRecorder:

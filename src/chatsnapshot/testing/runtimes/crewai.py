@@ -35,6 +35,7 @@ class CrewAIBench(AdapterBench):
 
     runtime = "crewai"
     package = "crewai"
+    title = "CrewAI"
     usage = (5, 2)
 
     _folder: tempfile.TemporaryDirectory[str] | None = None

@@ -103,6 +103,7 @@ class CustomBench(AdapterBench):
     """The loop with the observer above."""
 
     runtime = "custom"
+    title = "a runtime of your own"
     usage = (_USAGE["input_tokens"], _USAGE["output_tokens"])
 
     def recorder(self, ledger: Any) -> LoopRecorder:

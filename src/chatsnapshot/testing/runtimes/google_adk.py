@@ -19,6 +19,7 @@ class GoogleADKBench(AdapterBench):
 
     runtime = "google_adk"
     package = "google-adk"
+    title = "Google ADK"
     usage = (5, 2)
 
     def recorder(self, ledger: Any) -> GoogleADKRecorder:

@@ -20,6 +20,7 @@ class LangGraphBench(AdapterBench):
 
     runtime = "langgraph"
     package = "langgraph"
+    title = "LangGraph"
     usage = _USAGE
 
     def recorder(self, ledger: Any) -> LangGraphRecorder:

@@ -20,6 +20,7 @@ class McpBench(AdapterBench):
 
     runtime = "mcp"
     package = "mcp"
+    title = "MCP"
     lacks: Mapping[str, str] = {
         "plain": _NO_AGENTS,
         "sub_agent": _NO_AGENTS,

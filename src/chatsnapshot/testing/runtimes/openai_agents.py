@@ -16,6 +16,7 @@ class OpenAIAgentsBench(AdapterBench):
 
     runtime = "openai_agents"
     package = "openai-agents"
+    title = "OpenAI Agents SDK"
     usage = (5, 2)
 
     def recorder(self, ledger: Any) -> OpenAIAgentsRecorder:
