@@ -48,6 +48,7 @@ class A2ARecorder(RuntimeRecorder):
         super().__init__(ledger, **options)
         self.carry = carry
         self._accept = accept
+        self._working: dict[str, TaskRun] = {}
         self._stopped: OrderedDict[str, bool] = OrderedDict()
         """Tasks whose work was stopped: A2A asks the executor to cancel them then, and the run has ended."""
 
@@ -82,7 +83,10 @@ class A2ARecorder(RuntimeRecorder):
         task: TaskRun | None = None
         stopped_already = what == "cancel" and self._stopped.pop(str(context.task_id), False)
         with self.guarded():
-            task = None if stopped_already else await self._begun(agent, context, what)
+            if not stopped_already:
+                # One that is being cancelled while it works is still open: its run ends with that.
+                working = self._working.get(str(context.task_id)) if what == "cancel" else None
+                task = working or await self._begun(agent, context, what)
         if task is None:
             await act(context, queue)
             return
@@ -128,7 +132,7 @@ class A2ARecorder(RuntimeRecorder):
         )
         if run is None:
             return None
-        task = TaskRun(run, task_id)
+        task = self._working[task_id] = TaskRun(run, task_id)
         facts = {"task_id": task_id, "context_id": context_id, "attributes": received.attributes or None}
         asked = message if what == "execute" else None
         await self.arecord(*task.opening(asked, received.cause, **facts))
@@ -151,6 +155,7 @@ class A2ARecorder(RuntimeRecorder):
         """Record events; the run is over with the one that ends it."""
         if task.run.ended is not None:
             self.end(task.run)
+            self._working.pop(task.task_id, None)
         await self.arecord(*events)
 
 

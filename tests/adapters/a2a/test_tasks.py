@@ -1,0 +1,200 @@
+"""Tasks of served A2A agents as runs: states, artifacts, failures, cancellation, agents that call agents."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import chatsnapshot
+from chatsnapshot.adapters.a2a import A2ARecorder
+from chatsnapshot.testing.runtimes.a2a import agent_card, application, ask, scripted_executor
+
+pytest.importorskip("a2a")
+pytest.importorskip("httpx")
+
+import httpx
+from a2a.client import ClientConfig, ClientFactory
+from a2a.server.agent_execution import AgentExecutor
+from a2a.server.tasks import TaskUpdater
+from a2a.types import a2a_pb2 as types
+
+Act = Callable[[Any, TaskUpdater, Any], Any]
+
+
+class Scripted(AgentExecutor):
+    """Does what it is told; the task is announced first."""
+
+    def __init__(self, act: Act) -> None:
+        self.act = act
+
+    async def execute(self, context: Any, event_queue: Any) -> None:
+        if context.current_task is None:
+            status = types.TaskStatus(state=types.TaskState.TASK_STATE_SUBMITTED)
+            task = types.Task(id=context.task_id, context_id=context.context_id, status=status)
+            await event_queue.enqueue_event(task)
+        await self.act(context, TaskUpdater(event_queue, context.task_id, context.context_id), event_queue)
+
+    async def cancel(self, context: Any, event_queue: Any) -> None:
+        await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
+
+
+def played(executor: Any, talk: Callable[[Any], Any], attach: A2ARecorder | None = None) -> Any:
+    """Serve an executor in this process, and let a client talk to it."""
+
+    async def run() -> Any:
+        app, handler = application(executor)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app)) as http:
+            client = ClientFactory(ClientConfig(httpx_client=http)).create(agent_card())
+            if attach is not None:
+                attach.attach(client)
+            try:
+                return await talk(client)
+            finally:
+                await handler.aclose()
+
+    return asyncio.run(run())
+
+
+def kinds(ledger: Any) -> list[str]:
+    return [entry.event_type.partition(".")[2] for entry in ledger.read()]
+
+
+def of(ledger: Any, event_type: str) -> list[Any]:
+    return list(ledger.read(event_type=event_type))
+
+
+def test_pieces_of_an_artifact_are_recorded_once_and_whole() -> None:
+    async def act(context: Any, updater: TaskUpdater, queue: Any) -> None:
+        for number, piece in enumerate(("one ", "two ", "three")):
+            await updater.add_artifact(
+                [types.Part(text=piece)],
+                artifact_id="a-1",
+                name="report",
+                append=number > 0,
+                last_chunk=number == 2,
+            )
+        await updater.add_artifact([types.Part(raw=b"\x00\x01", media_type="image/png")], name="picture")
+        await updater.complete()
+
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        recorder = A2ARecorder(ledger)
+        played(recorder.executor(Scripted(act), name="desk"), lambda client: ask(client, "report"))
+        report, picture = of(ledger, "execution.artifact")
+        assert report.payload["artifact_id"] == "a-1"
+        assert [part["content"] for part in report.payload["content"]] == ["one ", "two ", "three"]
+        assert picture.payload["content"][0] == {"type": "blob", "content": "AAE=", "mime_type": "image/png"}
+        (end,) = of(ledger, "execution.run_completed")
+        assert end.payload["output"] == ["report", "picture"]
+        assert recorder.safe.failures == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "end"),
+    [("failed", "run_failed"), ("reject", "run_failed"), ("cancel", "run_cancelled")],
+)
+def test_the_state_in_which_a_task_ends_is_the_end_of_the_run(state: str, end: str) -> None:
+    async def act(context: Any, updater: TaskUpdater, queue: Any) -> None:
+        await getattr(updater, state)(updater.new_agent_message([types.Part(text="no such city")]))
+
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        played(A2ARecorder(ledger).executor(Scripted(act)), lambda client: ask(client, "go"))
+        assert kinds(ledger)[-1] == end
+        assert "no such city" in str(list(ledger.read())[-1].payload)
+
+
+def test_a_message_without_a_task_completes_the_run() -> None:
+    class Answers(AgentExecutor):
+        async def execute(self, context: Any, event_queue: Any) -> None:
+            parts = [types.Part(text="Hi there")]
+            message = types.Message(message_id="m-2", role=types.Role.ROLE_AGENT, parts=parts)
+            await event_queue.enqueue_event(message)
+
+        async def cancel(self, context: Any, event_queue: Any) -> None:
+            raise NotImplementedError
+
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        played(A2ARecorder(ledger).executor(Answers()), lambda client: ask(client, "Hello"))
+        assert kinds(ledger) == ["run_started", "message", "message", "run_completed"]
+        first, *_, last = ledger.read()
+        assert first.payload["name"] == "Answers"
+        assert last.payload["output"] == "Hi there"
+
+
+def test_an_agent_that_calls_another_is_its_parent() -> None:
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        recorder = A2ARecorder(ledger)
+        beta, beta_handler = application(recorder.executor(scripted_executor("plain"), name="beta"))
+
+        async def act(context: Any, updater: TaskUpdater, queue: Any) -> None:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app=beta)) as http:
+                card = agent_card("http://beta/", "beta")
+                client = recorder.attach(ClientFactory(ClientConfig(httpx_client=http)).create(card))
+                answer = (await ask(client, "child?"))[-1].text
+            await beta_handler.aclose()
+            await updater.complete(updater.new_agent_message([types.Part(text=f"beta said {answer}")]))
+
+        played(recorder.executor(Scripted(act), name="alpha"), lambda client: ask(client, "Hello"))
+        alpha, beta_started = of(ledger, "execution.run_started")
+        (call,), (answer,) = of(ledger, "integration.call"), of(ledger, "integration.response")
+        assert (alpha.payload["agent"], beta_started.payload["agent"]) == ("alpha", "beta")
+        assert call.correlation_id == alpha.correlation_id != beta_started.correlation_id
+        assert call.payload["agent"] == "alpha"
+        assert beta_started.causation_id == call.event_id
+        assert beta_started.payload["parent_run_id"] == alpha.payload["run_id"]
+        assert answer.causation_id == call.event_id
+        assert (answer.payload["service"], answer.payload["status"]) == ("beta", "completed")
+        assert ledger.verify().ok
+
+
+def test_what_an_executor_records_and_the_agents_in_it_belong_to_the_task() -> None:
+    custom = importlib.import_module("chatsnapshot.adapters.custom")
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        inner = custom.RuntimeRecorder(ledger, runtime="mine")
+
+        async def act(context: Any, updater: TaskUpdater, queue: Any) -> None:
+            ledger.record("execution.state_change", {"name": "thinking", "to": "hard"})
+            run = inner.begin("helper", key="1")
+            inner.record(run.started(), run.completed("done"))
+            inner.end(run)
+            await updater.complete()
+
+        played(A2ARecorder(ledger).executor(Scripted(act), name="desk"), lambda client: ask(client, "go"))
+        task, helper = of(ledger, "execution.run_started")
+        noted = next(one for one in of(ledger, "execution.state_change") if one.payload["name"] == "thinking")
+        assert noted.correlation_id == task.correlation_id != helper.correlation_id
+        assert helper.payload["parent_run_id"] == task.payload["run_id"]
+        assert helper.causation_id is not None
+
+
+def test_a_task_recorded_again_is_the_same() -> None:
+    """Ids come from the task's own: a second recording of the same events adds nothing."""
+    recorded: list[list[str]] = []
+    with chatsnapshot.open("memory:") as ledger:
+        first = A2ARecorder(ledger)
+        given: list[Any] = []
+        arecord = first.safe.arecord
+
+        async def remember(*events: Any) -> None:
+            given.extend(events)
+            await arecord(*events)
+
+        first.safe.arecord = remember  # type: ignore[method-assign]
+        played(first.executor(scripted_executor("plain")), lambda client: ask(client, "Hello"))
+        head = ledger.head
+        ledger.record_many(given)
+        assert ledger.head == head
+        recorded.append(kinds(ledger))
+    assert recorded[0][-1] == "run_completed"
+
+
+def test_something_that_is_no_executor_or_no_client_is_refused_in_one_sentence() -> None:
+    with chatsnapshot.open("memory:") as ledger:
+        recorder = A2ARecorder(ledger)
+        with pytest.raises(TypeError, match="an AgentExecutor of a2a, not str"):
+            recorder.executor("desk")
+        with pytest.raises(TypeError, match="a Client of a2a, not int"):
+            recorder.attach(7)
