@@ -57,7 +57,7 @@ class ChatSnapshotV1:
                 yield row
                 continue
             text = row.values["data"]
-            document = read_object(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b"")
+            document = read_object((text or "").encode("utf-8", "surrogateescape"))
             # Offsets inside of a row's text are none of the file: SQLite may keep it in pieces.
             offsets = {key: [row.offset] * len(places) for key, places in document.offsets.items()}
             problem = document.problem

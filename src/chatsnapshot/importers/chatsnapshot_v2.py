@@ -76,10 +76,10 @@ def _rows(data: bytes) -> Iterator[Row | Problem]:
         if isinstance(row, Problem):
             yield row
             continue
-        values = dict(row.values)
+        values: dict[str, Any] = dict(row.values)
         for name in ("source", "payload"):
             text = values[name]
-            document = read_object(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b"")
+            document = read_object((text or "").encode("utf-8", "surrogateescape"))
             if document.problem is not None:
                 yield Problem(
                     row.offset, f"{name} of event {str(values['event_id'])!r:.60}: {document.problem.reason}"
@@ -125,8 +125,8 @@ def _event(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _id(given: object) -> str:
     """A UUID as it is; another id as the UUID that it always becomes."""
-    if not isinstance(given, str) or not given:
-        raise InvalidEvent(f"an id is a text, not {given!r:.60}")
+    if not isinstance(given, str) or not given or name_text(given, len(given)) != given:
+        raise InvalidEvent(f"an id is a text without control characters, not {given!r:.60}")
     try:
         return uuid_text(uuid_bytes(given))
     except InvalidEvent:

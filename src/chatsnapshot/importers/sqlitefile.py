@@ -29,7 +29,8 @@ class Row(NamedTuple):
     """One row: the byte of the file at which it stands, and its columns by name."""
 
     offset: int
-    values: dict[str, Any]
+    values: dict[str, str | None]
+    """Bytes that are no text of the file's encoding are kept as surrogates (``surrogateescape``)."""
 
 
 def has_table(head: bytes, table: str, columns: tuple[str, ...]) -> bool:
@@ -117,26 +118,29 @@ def rows_of(
             connection.deserialize("main", _padded(data))
             connection.execute("PRAGMA trusted_schema = OFF")
             kinds = connection.execute("SELECT type FROM sqlite_schema WHERE name = ?", (table,)).fetchall()
+            encoding = str(connection.execute("PRAGMA encoding").fetchall()[0][0])
         except (apsw.Error, OSError, MemoryError) as error:
             yield Problem(0, f"the database cannot be read: {error}")
             return
         if kinds != [("table",)]:
             yield Problem(0, f"there is no table {table!r}")
             return
-        names = ", ".join(f'"{name}"' for name in columns)
+        if len(data) < (size := _size_told(data)):
+            yield Problem(len(data), f"the file is cut off: it has {len(data):,} of {size:,} bytes")
+        names = ", ".join(f'CAST("{name}" AS BLOB)' for name in columns)
         last, place = -(2**63), 0
         try:
             rows = connection.execute(f'SELECT rowid, {names} FROM "{table}" ORDER BY rowid')
             for number, *values in rows:
                 last = number
-                row = dict(zip(columns, values, strict=True))
+                row = _texts(columns, values, encoding)
                 place = _place(data, row, near, place)
                 yield Row(place, row)
             return
         except apsw.Error as error:
             told = "at its beginning" if last < 0 else f"behind row {last}"
             yield Problem(place or len(data), f"the table {table!r} is damaged {told}: {error}")
-        yield from _backwards(connection, data, table, names, columns, near, last)
+        yield from _backwards(connection, data, table, names, columns, near, last, encoding)
     finally:
         connection.close()
 
@@ -149,6 +153,7 @@ def _backwards(
     columns: tuple[str, ...],
     near: tuple[str, str],
     last: int,
+    encoding: str,
 ) -> Iterator[Row]:
     import apsw
 
@@ -158,19 +163,28 @@ def _backwards(
             f'SELECT {names} FROM "{table}" WHERE rowid > ? ORDER BY rowid DESC', (last,)
         )
         for values in rows:
-            row = dict(zip(columns, values, strict=True))
+            row = _texts(columns, values, encoding)
             found.append(Row(_place(data, row, near, 0), row))
     except apsw.Error:
         pass
     yield from reversed(found)
 
 
-def _place(data: bytes, row: dict[str, Any], near: tuple[str, str], before: int) -> int:
+def _texts(columns: tuple[str, ...], values: Any, encoding: str) -> dict[str, str | None]:
+    name = {"UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}.get(encoding, "utf-8")
+    how = "surrogateescape" if name == "utf-8" else "replace"
+    return {
+        column: None if value is None else value.decode(name, how)
+        for column, value in zip(columns, values, strict=True)
+    }
+
+
+def _place(data: bytes, row: dict[str, str | None], near: tuple[str, str], before: int) -> int:
     """Where a row stands in the file: its texts stand there side by side. That of the row before, where not found."""
     first, second = (row.get(name) for name in near)
-    if not isinstance(first, str) or not isinstance(second, str):
+    if first is None or second is None:
         return before
-    text = (first + second).encode("utf-8", "surrogatepass")
+    text = (first + second).encode("utf-8", "surrogateescape")
     found = data.find(text, max(0, before - _NEAR), before + _NEAR)
     if found < 0 and len(data) <= _SEARCHED_MAX:
         found = data.find(text)
@@ -181,7 +195,20 @@ def _padded(data: bytes) -> bytes:
     """The image as SQLite takes it: as long as its header says, and without a write-ahead log of its own."""
     if len(data) < 100:
         return data
+    page, size = _page(data), _size_told(data)
+    if len(data) < size <= _SIZE_MAX:
+        whole = (
+            len(data) // page * page
+        )  # a page that is there in part would give rows that were never written
+        data = data[:whole] + bytes(size - whole)
+    return data[:18] + b"\x01\x01" + data[20:]
+
+
+def _page(data: bytes) -> int:
     page = int.from_bytes(data[16:18], "big")
-    size = (65_536 if page == 1 else page) * int.from_bytes(data[28:32], "big")
-    missing = size - len(data) if len(data) < size <= _SIZE_MAX else 0
-    return data[:18] + b"\x01\x01" + data[20:] + bytes(missing)
+    return 65_536 if page == 1 else max(page, 512)
+
+
+def _size_told(data: bytes) -> int:
+    """How many bytes the file should have."""
+    return _page(data) * int.from_bytes(data[28:32], "big")

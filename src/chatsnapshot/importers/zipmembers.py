@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from chatsnapshot.limits import MIB
 
-__all__ = ["MEMBER_BYTES_MAX", "Member", "members_of"]
+__all__ = ["MEMBER_BYTES_MAX", "Member", "has_directory", "members_of"]
 
 MEMBER_BYTES_MAX = 512 * MIB
 """What one member may have when it is unpacked; one that has more is named and left out."""
@@ -21,6 +21,11 @@ _SIGN = b"PK\x03\x04"
 _SIZES_LATER = 0x08
 _STORED, _DEFLATED, _ZSTANDARD = 0, 8, 93
 _PIECE = 64 * 1024
+
+_NO_DIRECTORY = (
+    *(zipfile.BadZipFile, OSError, ValueError, struct.error),
+    *(NotImplementedError, OverflowError, IndexError, EOFError),
+)
 
 Wanted = Callable[[str], bool]
 
@@ -34,6 +39,15 @@ class Member(NamedTuple):
     problem: str | None = None
 
 
+def has_directory(data: bytes) -> bool:
+    """Whether the directory at the end of the archive is there, without which it is cut off or damaged."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)):
+            return True
+    except _NO_DIRECTORY:
+        return False
+
+
 def members_of(data: bytes, wanted: Wanted) -> Iterator[Member]:
     """The members that are wanted, in the order of the archive; never raises.
 
@@ -42,7 +56,7 @@ def members_of(data: bytes, wanted: Wanted) -> Iterator[Member]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             listed = {info.filename: info for info in archive.infolist() if wanted(info.filename)}
-    except (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError, OverflowError):
+    except _NO_DIRECTORY:
         yield from _without_directory(data, wanted)
         return
     for name, info in sorted(listed.items(), key=lambda item: item[1].header_offset):

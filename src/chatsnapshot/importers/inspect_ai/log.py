@@ -11,7 +11,7 @@ from chatsnapshot.importers.chatrun import ChatRun, digest, moment, usage_of
 from chatsnapshot.importers.inspect_ai.sample import SampleRun
 from chatsnapshot.importers.inspect_ai.scores import judgement
 from chatsnapshot.importers.jsontext import read_object
-from chatsnapshot.importers.zipmembers import members_of
+from chatsnapshot.importers.zipmembers import has_directory, members_of
 
 __all__ = ["InspectLogs"]
 
@@ -74,6 +74,8 @@ def _archive(data: bytes) -> Iterator[Piece | Problem]:
     facts: dict[str, Any] = {}
     at = 0
     whole = True
+    if not has_directory(data):
+        yield Problem(len(data), "the archive is cut off: its directory is missing")
     for member in members_of(data, {_HEADER, _START}.__contains__):
         document = read_object(member.data)
         told = member.problem or (document.problem.reason if document.problem else None)
