@@ -56,6 +56,8 @@ class Invocation:
         """Call id to when the tool was done (1970), how long it took, and its error: the event that tells follows."""
         self._waiting: set[str] = set()
         """Long-running calls that nothing has answered."""
+        self._tails: dict[str, list[str]] = {}
+        """Branch (empty: the trunk) to the events that what comes next in it follows from."""
         task = asyncio.current_task()
         if task is not None:
             # ADK tells no plugin of a cancellation.
@@ -84,6 +86,7 @@ class Invocation:
         last = context.session.events[-1] if context.session.events else None
         if content is not None and last is not None and last.author == "user":
             yield self._state(last)
+        self._tail(None, run.last)
 
     def end(self, *, error: BaseException | None = None, aborted: bool = False) -> Iterator[Event | None]:
         """The terminal event, after what was left open."""
@@ -126,7 +129,9 @@ class Invocation:
         parts = [part for part in parts_of(event.content) if part["type"] != "tool_call_response"]
         if parts:
             cause = self._replies.pop((event.author, event.branch), None)
-            yield run.message("assistant", parts, cause=cause, **facts)
+            follows = self._follows(event.branch) if cause is None else {"cause": cause}
+            yield run.message("assistant", parts, **follows, **facts)
+            self._tail(event.branch, run.last)
         waiting = set(event.long_running_tool_ids or ())
         for call in event.get_function_calls():
             if is_request(call):
@@ -142,11 +147,17 @@ class Invocation:
             yield from self._errors()
         if event.output is not None:
             self._output = plain(event.output)
+            if not event.content:
+                follows = self._follows(event.branch)
+                named = {"name": event.node_info.name or event.author, "output": self._output}
+                yield run.event("execution.output", {**named, **follows, **facts})
+                self._tail(event.branch, run.last)
         elif event.is_final_response() and (said := text_of(event.content)):
             self._output = said
 
     def _results(self, event: Any) -> Iterator[Event | None]:
         run, actions = self.run, event.actions
+        results: list[str] = []
         asked_for = {*(actions.requested_tool_confirmations or ()), *(actions.requested_auth_configs or ())}
         for answer in event.get_function_responses():
             done = self._done.pop(answer.id, None)
@@ -154,10 +165,14 @@ class Invocation:
                 continue  # it says that a person is asked, and the tool has not run
             call = run.calls.get(answer.id)
             facts = {"result": plain(answer.response), **_timing(done)}
-            yield run.tool_result(answer.id, answer.name, **facts)
+            made = run.tool_result(answer.id, answer.name, **facts)
+            results.append(made["event_id"])
+            yield made
             if actions.transfer_to_agent:
                 yield run.handoff(actions.transfer_to_agent, cause=call)
                 actions = actions.model_copy(update={"transfer_to_agent": None})
+        if results:
+            self._tail(event.branch, *results)
 
     def _errors(self) -> Iterator[Event]:
         """Tools that failed, and whose error nobody turned into an answer."""
@@ -169,6 +184,24 @@ class Invocation:
     def _state(self, event: Any) -> Event | None:
         delta = event.actions.state_delta if event.actions else None
         return self.run.state("session state", to=plain(delta)) if delta else None
+
+    # --- branches -----------------------------------------------------------------------------------------
+
+    def _follows(self, branch: str | None) -> dict[str, Any]:
+        """Cause and links of what comes next in a branch; in the trunk after branches, all of their ends."""
+        tails, found = self._tails, branch or ""
+        if found:
+            while found and found not in tails:
+                found = found.rpartition(".")[0]
+            ends = tails.get(found, [])
+        else:
+            ends = [one for name, several in tails.items() if name for one in several] or tails.get("", [])
+        return {"cause": ends[-1], "links": ends[:-1]} if ends else {}
+
+    def _tail(self, branch: str | None, *ends: str | None) -> None:
+        if not branch:
+            self._tails.clear()
+        self._tails[branch or ""] = [one for one in ends if one is not None]
 
     # --- models and tools ---------------------------------------------------------------------------------
 
@@ -194,7 +227,9 @@ class Invocation:
             usage=usage_of(response),
             finish_reason=None if reason is None else str(getattr(reason, "value", reason)).lower(),
             error=error_facts,
+            **self._follows(step[1]),
         )
+        self._tail(step[1], made["event_id"])
         self._replies[step] = made["event_id"]
         return made
 
