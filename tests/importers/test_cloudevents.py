@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import chatsnapshot
+from chatsnapshot.clock import parse_time
 from chatsnapshot.exporters import export
 from chatsnapshot.importers import guess, import_file
 
@@ -90,3 +91,40 @@ def test_a_cause_of_another_source_is_found_before_it_in_the_file(tmp_path: Path
         import_file(ledger, tmp_path / "e.json")
         first, second = ledger.read()
         assert second.causation_id == first.event_id
+
+
+def test_the_examples_of_the_specification_are_what_an_independent_reader_finds(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    lines = (shared_data / "cloudevents" / "spec_examples.jsonl").read_text(encoding="utf-8").splitlines()
+    bodies = [json.loads(line)["body"] for line in lines]
+    events = [one for body in bodies for one in (body if isinstance(body, list) else [body])]
+    whole = {
+        (one["source"], one["id"]): one
+        for one in events
+        if isinstance(one, dict) and {"specversion", "id", "source", "type"} <= one.keys()
+    }
+    (tmp_path / "e.jsonl").write_text("\n".join(text(one) for one in events))
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        report = import_file(ledger, tmp_path / "e.jsonl", "cloudevents")
+        taken = {(one.payload["native"]["source"], one.payload["native"]["id"]): one for one in ledger.read()}
+        assert taken.keys() <= whole.keys()
+        assert len(taken) == report.stored > 5
+        for key, entry in taken.items():
+            if "time" in whole[key]:
+                assert parse_time(entry.timestamp) == parse_time(whole[key]["time"])
+        again = import_file(ledger, tmp_path / "e.jsonl", "cloudevents")
+        assert (again.stored, again.problem_count) == (0, report.problem_count)
+
+
+def test_hostile_values_are_kept_as_data_and_what_is_no_event_is_named(tmp_path: Path) -> None:
+    pieces = [
+        json.dumps(event(1, data={"\ud800": ["\ud800", {"$type": "decimal"}]}, unknownext="x")),
+        *("17", "null", json.dumps(event(2, id={"a": 1})), json.dumps(event(3, source="\ud800"))),
+        json.dumps(event(4)),
+    ]
+    (tmp_path / "e.jsonl").write_text("\n".join(pieces))
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        report = import_file(ledger, tmp_path / "e.jsonl", "cloudevents")
+        assert [one.payload["native"]["id"] for one in ledger.read()] == ["1", "3", "4"]
+        assert report.problem_count == 3

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from chatsnapshot.errors import InvalidEvent, LimitExceeded
 from chatsnapshot.importers.base import Piece, Problem
 from chatsnapshot.importers.jsontext import read_object
+from chatsnapshot.importers.tornjson import without_lone_surrogates
 from chatsnapshot.ingest.cloudevents.mapping import Mapper
 from chatsnapshot.ingest.cloudevents.structured import looks_like, read_document
 
@@ -39,7 +40,7 @@ class CloudEventFiles:
     def read(self, data: bytes) -> Iterator[Piece | Problem]:
         """Every event by itself: one that is refused, or a line that is no JSON, is a problem beside the others."""
         mapper = Mapper(None)
-        for found in _documents(data):
+        for found in _documents(without_lone_surrogates(data)):
             if isinstance(found, Problem):
                 yield found
                 continue

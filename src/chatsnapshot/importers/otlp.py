@@ -10,6 +10,7 @@ from typing import Any
 from chatsnapshot.errors import InvalidEvent
 from chatsnapshot.importers.base import Piece, Problem
 from chatsnapshot.importers.jsontext import read_object
+from chatsnapshot.importers.tornjson import closed, without_lone_surrogates
 from chatsnapshot.ingest.otlp import jsonform
 from chatsnapshot.ingest.otlp.event import Event, envelope_of
 from chatsnapshot.ingest.otlp.logs import events_of_log
@@ -20,6 +21,7 @@ from chatsnapshot.ingest.otlp.records import Refused
 __all__ = ["OtlpFiles"]
 
 _MARK = b"\xef\xbb\xbf"
+_LISTS = frozenset({b"spans", b"logRecords"})
 
 
 class OtlpFiles:
@@ -37,7 +39,7 @@ class OtlpFiles:
         """Every span by itself: one that cannot be read, or a line that is no JSON, is a problem beside the others."""
         memory = Memory()
         found: list[tuple[int, int, int, Event]] = []
-        for offset, record in _records(data):
+        for offset, record in _records(without_lone_surrogates(data)):
             if isinstance(record, Problem):
                 yield record
                 continue
@@ -74,7 +76,7 @@ def _records(data: bytes) -> Iterator[tuple[int, Any]]:
         return
     except InvalidEvent as error:
         if len(body.split(b"\n", 2)) < 2:
-            yield before, Problem(before, str(error))
+            yield from _broken(before, body, str(error))
             return
         whole = str(error)
     offset, lines = before, 0
@@ -85,10 +87,24 @@ def _records(data: bytes) -> Iterator[tuple[int, Any]]:
                 yield from [(offset, record) for record in _document(line)]
             except InvalidEvent as error:
                 if lines == 1:  # one document over many lines, which is broken or cut off
-                    yield offset, Problem(offset, whole)
+                    yield from _broken(offset, body, whole)
                     return
-                yield offset, Problem(offset, str(error))
+                yield from _broken(offset, line, str(error))
         offset += len(line)
+
+
+def _broken(offset: int, text: bytes, reason: str) -> Iterator[tuple[int, Any]]:
+    """The records of a broken document that are whole, and where the rest begins."""
+    part = closed(text, _LISTS)
+    records: list[Any] = []
+    rest = 0
+    if part is not None:
+        try:
+            records, rest = _document(part[0]), part[1]
+        except InvalidEvent:
+            pass
+    yield from [(offset, record) for record in records]
+    yield offset + rest, Problem(offset + rest, reason)
 
 
 def _document(data: bytes) -> list[Any]:
