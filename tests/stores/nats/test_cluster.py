@@ -17,8 +17,9 @@ import chatsnapshot
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.testing.servers.nats import NatsCluster, NatsServer
 
-FAIL_OVER_SECONDS_MAX = 20.0
-"""Longest silence of all writers together: an election of JetStream takes 4 to 9 seconds, and may be held twice."""
+FAIL_OVER_SECONDS_MAX = 30.0
+"""Longest silence of all writers together: an election of JetStream takes 4 to 9 seconds, and may be held twice; twelve
+processes share the machine here, and other tests beside them."""
 
 WRITER = """
 import sys, time
@@ -152,7 +153,7 @@ def _read_along(url: str, over: threading.Event, seen: list[int], errors: list[E
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_nothing_acknowledged_is_lost_when_nodes_are_killed_cut_off_and_restarted(
     cluster: NatsCluster | None, tmp_path: Path, require: Callable[[object, str], None]
 ) -> None:
@@ -197,6 +198,7 @@ def test_nothing_acknowledged_is_lost_when_nodes_are_killed_cut_off_and_restarte
         for reader in readers:
             reader.join(30)
     _sound(url, writers, seen)
+    print(f"longest silence: {writers.longest_silence:.1f} s")
     assert writers.longest_silence < FAIL_OVER_SECONDS_MAX
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from chatsnapshot.errors import StoreUnavailable
-from chatsnapshot.stores.nats.dialing import dialed
+from chatsnapshot.stores.nats.dialing import dialed, hang_up
 
 pytest.importorskip("nats", reason="missing here: nats-py")
 
@@ -21,10 +21,10 @@ INFO = {"server_id": "X", "version": "2.12.0", "max_payload": 1_000_000, "header
 
 
 class Answering:
-    """A server that answers every connection with these bytes, and then closes it or says nothing more."""
+    """A server that answers each connection with the next of these, the last for ever, and closes it or goes silent."""
 
-    def __init__(self, answer: bytes, *, close: bool) -> None:
-        self._answer, self._close = answer, close
+    def __init__(self, *answers: bytes, close: bool) -> None:
+        self._answers, self._close = list(answers), close
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._taken: list[socket.socket] = []
         self._thread = threading.Thread(target=self._run)
@@ -38,7 +38,11 @@ class Answering:
             except OSError:
                 return
             try:
-                taken.sendall(self._answer)
+                answer = self._answers[0] if len(self._answers) == 1 else self._answers.pop(0)
+                taken.sendall(answer)
+                if answer.endswith(PONG):
+                    while b"PING" not in taken.recv(4096):
+                        pass
             except OSError:
                 pass
             if self._close:
@@ -58,8 +62,8 @@ class Answering:
 def answering() -> Iterator[Callable[..., str]]:
     running: list[Answering] = []
 
-    def start(answer: bytes, *, close: bool) -> str:
-        running.append(Answering(answer, close=close))
+    def start(*answers: bytes, close: bool) -> str:
+        running.append(Answering(*answers, close=close))
         return running[-1].url
 
     yield start
@@ -67,6 +71,7 @@ def answering() -> Iterator[Callable[..., str]]:
         server.end()
 
 
+PONG = b"PONG\r\n"
 GREETING = f"INFO {json.dumps(INFO)}\r\n".encode()
 ANSWERS = {
     "nothing": (b"", False),
@@ -104,10 +109,31 @@ def test_no_socket_of_a_handshake_that_failed_is_left(answering: Callable[..., s
     assert [str(one.message) for one in caught if issubclass(one.category, ResourceWarning)] == []
 
 
-@pytest.mark.parametrize("answer", list(ANSWERS))
-def test_a_ledger_says_that_the_server_cannot_be_used(
-    answering: Callable[..., str], answer: str
+def test_no_socket_of_a_handshake_that_failed_is_left_while_it_connects_again(
+    answering: Callable[..., str],
 ) -> None:
+    url = answering(GREETING + PONG, GREETING[:20], close=True)
+    failures: list[Exception] = []
+
+    async def heard(error: Exception) -> None:
+        failures.append(error)
+
+    async def live() -> None:
+        client = await dialed(5, servers=[url], error_cb=heard, reconnect_time_wait=0.01)
+        assert client is not None
+        while len(failures) < 4:
+            await asyncio.sleep(0.01)
+        await hang_up(client)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(live())
+        gc.collect()
+    assert [str(one.message) for one in caught if issubclass(one.category, ResourceWarning)] == []
+
+
+@pytest.mark.parametrize("answer", list(ANSWERS))
+def test_a_ledger_says_that_the_server_cannot_be_used(answering: Callable[..., str], answer: str) -> None:
     import chatsnapshot
 
     data, close = ANSWERS[answer]

@@ -19,9 +19,7 @@ async def dialed(seconds: float, enough: Callable[[], bool] = lambda: False, **o
 
     Raises ``ImportError`` without nats-py, or without nkeys where the options need it, and what connecting raises.
     """
-    from nats.aio.client import Client
-
-    client = Client()
+    client = _client()
     connecting = asyncio.ensure_future(client.connect(**options))
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
@@ -40,6 +38,21 @@ async def dialed(seconds: float, enough: Callable[[], bool] = lambda: False, **o
             await asyncio.wait([connecting])
         if not connected:
             await hang_up(client)
+
+
+def _client() -> Client:
+    from nats.aio.client import Client
+
+    class Tidy(Client):
+        """Closes the socket of a handshake that broke off while it was connecting again, where nats-py forgets it."""
+
+        async def _connect_to_server(self, s: Any) -> None:
+            broken: Any = self._transport
+            if broken is not None:
+                broken.close()
+            await super()._connect_to_server(s)
+
+    return Tidy()
 
 
 async def hang_up(client: Client) -> None:
