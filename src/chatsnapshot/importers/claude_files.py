@@ -36,10 +36,10 @@ def families(paths: Iterable[str | Path], looks_like: LooksLike) -> list[tuple[s
             found.setdefault(file.session, []).append(file)
     out: list[tuple[str, ...]] = []
     for files in found.values():
-        named = [file.path for file in sorted(files, key=lambda file: file.agent)]
+        named = [file.path for file in files]
         for file in files:
             named += sorted(_beside(file, looks_like))
-        out.append(_once(named))
+        out.append(tuple(sorted(_once(named), key=lambda path: _known(path, looks_like).agent)))
     return out
 
 

@@ -44,18 +44,16 @@ class Spawns:
         kind, title = name_text(given.get("subagent_type"), 64), name_text(given.get("description"), 200)
         self._calls[call_id] = Spawn(event_id, correlation, prompt.strip(), kind, title)
         again = name_text(given.get("resume"))
-        if again is not None:
-            self._calls[
-                call_id
-            ].agent = again  # an agent that is there goes on: nobody new belongs to this call
+        if again is not None:  # an agent that is there goes on: nobody new belongs to this call
+            self._calls[call_id].agent = f"agent-{again}"
 
     def told(self, call_id: object, agent: object) -> Spawn | None:
         """The program says which agent belongs to a call."""
         spawn = self._calls.get(call_id) if isinstance(call_id, str) else None
-        name = name_text(agent)
-        if spawn is not None and name is not None and spawn.agent in (None, name):
-            spawn.agent = name
-            self._agents.setdefault(name, spawn)
+        name = name_text(agent, 64)
+        if spawn is not None and name is not None and spawn.agent in (None, f"agent-{name}"):
+            spawn.agent = f"agent-{name}"
+            self._agents.setdefault(spawn.agent, spawn)
         return spawn
 
     def answered(self, call_id: object) -> None:
@@ -86,7 +84,7 @@ class Spawns:
 def agent_told(structured: object, result: Any) -> tuple[str | None, bool]:
     """The agent that a result names, and whether it has ended."""
     facts = structured if isinstance(structured, Mapping) else {}
-    named = name_text(facts.get("agentId"))
+    named = name_text(facts.get("agentId"), 64)
     if named is None:
         parts = result if isinstance(result, list) else [result]
         texts = (part.get("content") if isinstance(part, Mapping) else part for part in parts)

@@ -23,7 +23,8 @@ HEAD_BYTES = 64 * KIB
 
 
 class Growing:
-    """Reads on at each look. ``offset`` is the byte at which the next line begins, ``unread`` whether more is there now.
+    """Reads on at each look. ``offset`` is the byte at which the next line begins, ``unread`` whether more is there now,
+    ``damage`` what is wrong with its compression.
 
     Offsets of a file whose name ends in ``.gz`` count decompressed bytes; such a file is read once.
     """
@@ -32,6 +33,7 @@ class Growing:
         self.path = path
         self.offset = 0
         self.unread = True
+        self.damage: str | None = None
         self.size = 0
         self._place = 0
         self._held = bytearray()
@@ -74,6 +76,8 @@ class Growing:
         """The last line, where it has no end: itself if it is whole all the same, else where it was cut off."""
         line, offset = bytes(self._held), self.offset
         self._held.clear()
+        if self.damage is not None:
+            return Problem(offset, self.damage)
         if self._dropped or not line.strip():
             return None
         return torn(offset) if is_torn(line) else (offset, line)
@@ -101,18 +105,22 @@ class Growing:
             self._stream = open_input(self.path)
             self.size = os.stat(self.path).st_size
         try:
-            data: bytes = self._stream.read(LOOK_BYTES)
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            data = b""  # the last line is told as cut off
+            data: bytes = self._stream.read1(LOOK_BYTES)
+        except EOFError:
+            data, self.damage = b"", "the compressed data is cut off"
+        except (gzip.BadGzipFile, zlib.error) as error:
+            data, self.damage = b"", f"the compressed data is damaged: {error}"
         self.unread = bool(data)
         return data
 
 
 def head_of(path: str, bytes_max: int = HEAD_BYTES) -> bytes:
-    """The beginning of a file; nothing of one that cannot be read."""
+    """The beginning of a file as far as it can be read."""
+    found = bytearray()
     try:
         with open_input(path) as stream:
-            found: bytes = stream.read(bytes_max)
-            return found
-    except (OSError, EOFError):
-        return b""
+            while len(found) < bytes_max and (part := stream.read1(bytes_max - len(found))):
+                found += part
+    except (OSError, EOFError, zlib.error):
+        pass
+    return bytes(found)

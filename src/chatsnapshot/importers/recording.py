@@ -67,7 +67,8 @@ class Recording:
                 told = _Told(piece.offset, event.get("event_id"), event["correlation_id"], piece.first_holds)
             self._told.append(told)
             self.correlations[told.correlation] = None
-            yield event
+            # Arguments of record(), also where they have all the keys of an envelope: their payload is to be encoded.
+            yield event if isinstance(event, EventEnvelope) else {"schema_version": None, **event}
 
     def _bad(self, bad: BadLine) -> None:
         told = self._told[bad.number]
