@@ -54,6 +54,7 @@ SECTIONS = {
     "Keep": {
         "doctor": (_HOME + "doctor", "Examine settings, file system, permissions, clock, space and files."),
         "projections": (_HOME + "projections", "List, run, rebuild and compare the stored states of views."),
+        "checkpoints": (_HOME + "checkpoints", "List, prune and delete what graphs keep of their state."),
         "fsck": (_HOME + "fsck", "Look at the files of the ledger, and repair its end."),
         "backup": (_HOME + "backup", "Copy the ledger, verified, also while it is being written."),
         "copy": (_HOME + "copy", "Copy a ledger to another place or another kind of store."),

@@ -7,10 +7,12 @@ __all__ = [
     "LEDGER_CORRELATION",
     "RUN_ENDS",
     "RUN_STARTS",
+    "STATE_CORRELATIONS",
     "TYPES",
     "WORKFLOW_ENDS",
     "WORKFLOW_STARTS",
     "domain",
+    "holds_runs",
     "is_known",
 ]
 
@@ -19,6 +21,9 @@ DOMAINS = ("execution", "system", "ui", "integration", "ledger")
 
 LEDGER_CORRELATION = "ledger"
 """The correlation of the ledger's own facts."""
+
+STATE_CORRELATIONS = ("langgraph.checkpoints:",)
+"""How correlations begin in which an adapter keeps the state of its runtime: they are no runs."""
 
 TYPES: dict[str, str] = {
     "execution.run_started": "a run began",
@@ -90,6 +95,11 @@ WORKFLOW_ENDS: dict[str, str] = {
     "system.workflow_cancelled": "cancelled",
     "system.workflow_paused": "paused",
 }
+
+
+def holds_runs(correlation_id: str) -> bool:
+    """Whether a correlation is one of runs: not that of the ledger's own facts, nor of the state of a runtime."""
+    return correlation_id != LEDGER_CORRELATION and not correlation_id.startswith(STATE_CORRELATIONS)
 
 
 def domain(event_type: str) -> str:

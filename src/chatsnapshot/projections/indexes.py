@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from chatsnapshot.envelope import LedgerEntry
-from chatsnapshot.events.catalogue import LEDGER_CORRELATION
+from chatsnapshot.events.catalogue import holds_runs
 from chatsnapshot.events.fields import payload_of
 from chatsnapshot.events.normaliser import read_evaluation
 from chatsnapshot.projections.base import register
@@ -31,14 +31,14 @@ def start_key(position: int) -> str:
 
 @register
 class StartsProjection:
-    """Key: the position of a correlation's first event. The ledger's own facts are left out."""
+    """Key: the position of a correlation's first event. The ledger's own facts and states of runtimes are left out."""
 
     name = "starts"
     version = 1
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The position, when the correlation begins with this entry."""
-        begins = entry.sequence == 1 and entry.correlation_id != LEDGER_CORRELATION
+        begins = entry.sequence == 1 and holds_runs(entry.correlation_id)
         return start_key(entry.position) if begins else None
 
     def initial(self) -> StartState:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 
 from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.events.catalogue import (
-    LEDGER_CORRELATION,
     RUN_ENDS,
     RUN_STARTS,
     WORKFLOW_ENDS,
     WORKFLOW_STARTS,
+    holds_runs,
 )
 from chatsnapshot.events.fields import ident
 from chatsnapshot.events.normaliser import RunFacts, read_agent
@@ -34,8 +34,8 @@ class RunsProjection:
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
-        """The correlation; the ledger's own facts are no run."""
-        return None if entry.correlation_id == LEDGER_CORRELATION else entry.correlation_id
+        """The correlation; the ledger's own facts and the states of runtimes are no run."""
+        return entry.correlation_id if holds_runs(entry.correlation_id) else None
 
     def initial(self) -> RunsState:
         """No run seen."""

@@ -30,7 +30,7 @@ def chain_start(watch: Watch, facts: Facts, inputs: Any) -> None:
     if watch.ignored(facts):
         return
     above = watch.above(facts)
-    if above is None or above.kind == "tool" or _own_thread(facts, above):
+    if above is None or above.kind == "tool":
         _begin(watch, facts, inputs)
     elif _is_node(facts, above):
         _node(watch, facts, above, inputs)
@@ -43,11 +43,6 @@ def _is_node(facts: Facts, above: Place) -> bool:
     node = facts.metadata.get("langgraph_node")
     task = node == facts.name and above.facts.metadata.get("langgraph_node") not in (None, node)
     return (facts.is_node or task) and facts.name != _START
-
-
-def _own_thread(facts: Facts, above: Place) -> bool:
-    """A graph that a node calls with a thread of its own is a conversation of its own."""
-    return facts.thread_id is not None and facts.thread_id != above.root.facts.thread_id
 
 
 def _begin(watch: Watch, facts: Facts, inputs: Any) -> None:
