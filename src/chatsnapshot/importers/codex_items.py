@@ -202,6 +202,8 @@ def speaks(facts: Mapping[str, Any]) -> bool:
     item = facts.get("payload")
     item = item if isinstance(item, Mapping) else facts
     kind = item.get("type")
+    if not isinstance(kind, str):
+        return False
     if kind == "message":
         return item.get("role") == "assistant" or bool(said_by_person(facts))
     return kind in CALLS or kind in (

@@ -132,17 +132,17 @@ class CodexRun:
         self.history.append((digest_of(facts), self.told.last))
 
     def _item(self, line: Line, key: str, item: Mapping[str, Any]) -> Found:
-        kind = item.get("type")
+        kind = name_text(item.get("type"))
         if kind == "message":
             yield from self._message(line, key, item)
         elif kind == "reasoning":
             yield from self._thought(line, key, "item", thoughts_of(item))
         elif kind in CALLS:
             yield from self._call(line, key, item)
-        elif isinstance(kind, str) and kind.endswith("_output"):
+        elif kind is not None and kind.endswith("_output"):
             yield from self._output(line, key, item)
         elif kind != "ghost_snapshot":
-            yield self._state(line, key, name_text(kind) or "item", dict(item))
+            yield self._state(line, key, kind or "item", dict(item))
 
     def _event(self, line: Line, key: str, item: Mapping[str, Any]) -> Found:
         kind = item.get("type")
