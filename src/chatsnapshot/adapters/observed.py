@@ -274,6 +274,8 @@ class ObservedRun:
         if native_id is not None:
             name = f"{self.runtime}|{self.run_id}|{native_id}|{event_type}"
             made["event_id"] = uuid_text(idempotent_uuid(self.correlation_id, name))
+            if at_ns is None:
+                made["timestamp"] = None  # the ledger's, which is not compared when it is recorded again
         self.last = made["event_id"]
         return made
 

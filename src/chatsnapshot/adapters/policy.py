@@ -287,7 +287,7 @@ class SafeRecorder:
         self.dropped += 1
         said = "the %s adapter dropped an event (%s); ledger.gap will tell how many"
         self._log_once("dropped", said, self.adapter, reason)
-        moment = event["timestamp"]
+        moment = event["timestamp"] or time_text(time.time_ns())
         if self._gap is None:
             payload = {"adapter": self.adapter, "events": 0, "bytes": 0, "from": moment, "to": moment}
             payload |= {"reason": reason, "correlations": []}

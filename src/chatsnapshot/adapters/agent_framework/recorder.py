@@ -51,7 +51,7 @@ class AgentFrameworkRecorder(RuntimeRecorder):
     Nothing changes for the agents: see :class:`~chatsnapshot.adapters.custom.RuntimeRecorder` for the other arguments.
     """
 
-    runtime = "agent-framework"
+    runtime = "agent_framework"
 
     def __init__(self, ledger: Any, **options: Any) -> None:
         super().__init__(ledger, **options)

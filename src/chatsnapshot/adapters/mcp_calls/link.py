@@ -21,6 +21,7 @@ from chatsnapshot.adapters.mcp_calls.wire import (
     with_context,
 )
 from chatsnapshot.adapters.observed import ObservedRun
+from chatsnapshot.adapters.places import Token, enter, leave
 from chatsnapshot.adapters.plain import describe_error, header_text, plain
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.adapters.web.header import Carried
@@ -114,6 +115,7 @@ class Link:
             if self.recorder.carry and "meta" in signature.parameters:
                 kwargs = {**kwargs, "meta": with_context(bound.arguments.get("meta"), self._carried(current))}
         token = _inside.set(_inside.get() | {mark})
+        place = None if current is None else self._enter(current)
         try:
             result = await call(*args, **kwargs)
         except BaseException as error:
@@ -121,6 +123,7 @@ class Link:
                 await self._ended(current, None, error)
             raise
         finally:
+            leave(place)
             _inside.reset(token)
         if current is not None:
             await self._ended(current, result, None)
@@ -176,6 +179,11 @@ class Link:
             if self._run is not None:
                 return self._run, method == "tools/call"
         return caller_here(recorder, recorder.name), False
+
+    def _enter(self, current: _Call) -> Token | None:
+        """What is recorded while the call is made, requests over HTTP among it, is caused by it."""
+        run = current.run
+        return enter(run.ledger, run.correlation_id, current.event_id, run.run_id, run.agent)
 
     def _carried(self, current: _Call) -> Carried:
         return Carried(current.run.correlation_id, current.event_id, current.run.run_id)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from chatsnapshot.adapters.agent_framework import AgentFrameworkRecorder
-from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome
+from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome, in_tool, in_tool
 
 __all__ = ["AgentFrameworkBench", "call", "scripted"]
 
@@ -22,7 +22,7 @@ _TASKS: dict[str, str] = {
 class AgentFrameworkBench(AdapterBench):
     """Agents, ``as_tool``, approval of tools and ``HandoffBuilder``."""
 
-    runtime = "agent-framework"
+    runtime = "agent_framework"
     package = "agent-framework-core"
     title = "Microsoft Agent Framework"
     usage = (5, 2)
@@ -83,6 +83,7 @@ class AgentFrameworkBench(AdapterBench):
 
         def add(a: int, b: int) -> int:
             """Add two numbers."""
+            in_tool()
             return a + b
 
         def fail() -> int:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chatsnapshot.adapters.mcp_calls import McpClientRecorder
-from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome
+from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome, in_tool, in_tool
 
 __all__ = ["McpBench", "demo_server"]
 
@@ -27,6 +27,7 @@ class McpBench(AdapterBench):
         "handoff": _NO_AGENTS,
         "model_error": _NO_AGENTS,
         "model_calls": _NO_AGENTS,
+        "own_code": "the recorded client calls a tool that runs in the server",
         "streaming": "the result of a call comes whole",
         "resume": "a question is answered in the middle of a call; no run pauses for it",
     }
@@ -86,6 +87,7 @@ def demo_server() -> Any:
 
 def _add(a: int, b: int) -> int:
     """Add two numbers."""
+    in_tool()
     return a + b
 
 

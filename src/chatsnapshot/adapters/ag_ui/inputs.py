@@ -1,0 +1,105 @@
+"""What a user brought to a run (``RunAgentInput``): messages, results of tools of the page, answers to interrupts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from chatsnapshot.adapters.ag_ui.wire import content_parts, content_value
+from chatsnapshot.adapters.observed import ObservedRun
+from chatsnapshot.adapters.policy import Event
+
+if TYPE_CHECKING:
+    from chatsnapshot.adapters.ag_ui.threads import Thread
+
+__all__ = ["told_by_input"]
+
+
+def told_by_input(
+    known: Thread,
+    run: ObservedRun,
+    given: Mapping[str, Any] | None,
+    event: Mapping[str, Any],
+    when: dict[str, Any],
+) -> list[Event]:
+    """The beginning of a run: answers, the start, and what is new in the messages that the page sent along."""
+    given = given or {}
+    made: list[Event] = []
+    for entry in given.get("resume") or ():
+        if isinstance(entry, Mapping):
+            made.append(_answer(run, entry, when))
+    tools = [tool.get("name") for tool in given.get("tools") or () if isinstance(tool, Mapping)]
+    begun = {
+        "previous_run_id": event.get("parentRunId") or given.get("parentRunId"),
+        "protocol_version": event.get("protocolVersion"),
+        "tools": tools or None,
+    }
+    made.append(run.started(native_id="start", **begun, **when))
+    for message in _new(given.get("messages")):
+        native = f"message {message.get('id')}"
+        if known.messages.setdefault(str(message.get("id")), run.run_id) != run.run_id:
+            continue  # sent along again, as every page sends what was said
+        if message.get("role") == "tool":
+            made.append(_result(run, message, when))
+        elif parts := content_parts(message.get("content")):
+            shown = {"value": message.get("content"), "element": "message", "message_id": message.get("id")}
+            shown["recipient"] = run.agent
+            ids = {"native_id": f"input {message.get('id')}", **when}
+            by = message.get("name") or "user"
+            received = run.event("ui.input_received", {**shown, **ids}, by=by)
+            made.append(received)
+            role = "user" if message.get("role") == "user" else "system"
+            facts = {
+                "name": message.get("name"),
+                "message_id": message.get("id"),
+                "native_id": native,
+                **when,
+            }
+            made.append(run.message(role, parts, **facts))
+    return made
+
+
+def _new(messages: Any) -> list[Mapping[str, Any]]:
+    """The messages after the agent's last one: what is before was told in an earlier run."""
+    found: list[Mapping[str, Any]] = []
+    for message in reversed(messages if isinstance(messages, list) else []):
+        if not isinstance(message, Mapping) or message.get("role") not in (
+            "user",
+            "tool",
+            "system",
+            "developer",
+        ):
+            break
+        found.append(message)
+    return found[::-1]
+
+
+def _answer(run: ObservedRun, entry: Mapping[str, Any], when: dict[str, Any]) -> Event:
+    known = str(entry.get("interruptId"))
+    payload = entry.get("payload")
+    return run.answer(
+        known,
+        content=payload,
+        decision=_decision(entry.get("status"), payload),
+        native_id=f"answer {known}",
+        **when,
+    )
+
+
+def _decision(status: Any, payload: Any) -> str | None:
+    """Approved or rejected, where the answer says one of them."""
+    if status == "cancelled":
+        return "rejected"
+    said = payload.get("approved") if isinstance(payload, Mapping) else payload
+    if said is None and payload is None:
+        return "approved"
+    return {True: "approved", False: "rejected"}[said] if isinstance(said, bool) else None
+
+
+def _result(run: ObservedRun, message: Mapping[str, Any], when: dict[str, Any]) -> Event:
+    """The result of a tool that ran in the page, between two runs."""
+    call_id = str(message.get("toolCallId"))
+    facts: dict[str, Any] = {"native_id": f"result {call_id}", **when}
+    if message.get("error"):
+        facts["error"] = str(message["error"])
+    return run.tool_result(call_id, result=content_value(message.get("content")), **facts)

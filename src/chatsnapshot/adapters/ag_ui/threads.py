@@ -1,0 +1,64 @@
+"""What is known of a thread of AG-UI: its messages, tool calls and questions, which later runs come back to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from chatsnapshot.adapters.observed import Earlier, ObservedRun
+
+__all__ = ["Thread"]
+
+_LOOKED_AT_MAX = 500
+_LOOK_SECONDS_MAX = 0.5
+
+
+class Thread:
+    """Ids of the protocol to the events that tell of them; nothing is forgotten when it is answered."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        """Tool call to the name of the tool."""
+        self.questions: dict[str, str] = {}
+        self.messages: dict[str, str] = {}
+        """Message to the run that it was told in."""
+
+    def earlier(self) -> Earlier:
+        """The same, as a run that goes on takes it."""
+        return Earlier(calls=dict(self.calls), names=dict(self.names), questions=dict(self.questions))
+
+    def learn(self, run: ObservedRun) -> None:
+        """What a run has told."""
+        self.calls.update(run.calls)
+        self.names.update(run.names)
+        self.questions.update(run.questions)
+
+    def look(self, ledger: Any, thread_id: str, note: Callable[[BaseException], None]) -> None:
+        """What the ledger has of it; a ledger that does not answer soon has nothing."""
+
+        def read() -> None:
+            try:
+                entries = list(ledger.read(correlation_id=thread_id, reverse=True, limit=_LOOKED_AT_MAX))
+                for entry in reversed(entries):
+                    self._take(entry)
+            except Exception as error:
+                note(error)
+
+        reader = threading.Thread(target=read, name="chatsnapshot-adapter", daemon=True)
+        try:
+            reader.start()
+        except RuntimeError:
+            return
+        reader.join(_LOOK_SECONDS_MAX)
+
+    def _take(self, entry: Any) -> None:
+        payload = entry.payload if isinstance(entry.payload, dict) else {}
+        if entry.event_type == "execution.tool_call" and payload.get("call_id"):
+            self.calls[str(payload["call_id"])] = entry.event_id
+            self.names[str(payload["call_id"])] = str(payload.get("name"))
+        elif entry.event_type == "execution.human_input_requested" and payload.get("question_id"):
+            self.questions[str(payload["question_id"])] = entry.event_id
+        elif entry.event_type == "execution.message" and payload.get("message_id"):
+            self.messages[str(payload["message_id"])] = str(payload.get("run_id"))
