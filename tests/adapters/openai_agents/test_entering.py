@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
+import weakref
 from typing import Any
 
 import pytest
@@ -77,14 +77,20 @@ def test_the_runner_looks_the_same_while_there_are_recorders_and_is_itself_again
     assert ours() == before
 
 
-def test_a_recorder_that_is_gone_needs_no_way_in(ledger: Any) -> None:
-    opened = entrance._opened
+def test_a_recorder_needs_the_way_in_as_long_as_it_is_there(
+    ledger: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(entrance, "open", lambda: asked.append("open"))
+    monkeypatch.setattr(entrance, "close", lambda: asked.append("close"))
     recorder = OpenAIAgentsRecorder(ledger)
+    assert asked == ["open"]
     install(recorder)()
-    assert entrance._opened == opened + 1
+    assert asked == ["open", "open", "close"]
+    gone = weakref.ref(recorder)
     del recorder
-    gc.collect()
-    assert entrance._opened <= opened
+    assert gone() is None, "a recorder that nobody uses goes without the garbage collector"
+    assert asked == ["open", "open", "close", "close"]
 
 
 def test_a_run_is_recorded_once_by_the_recorders_of_a_ledger_and_by_each_ledger(
