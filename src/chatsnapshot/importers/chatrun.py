@@ -12,10 +12,10 @@ from chatsnapshot import jsonvalue
 from chatsnapshot.clock import timestamp_text
 from chatsnapshot.errors import InvalidEvent
 from chatsnapshot.events.messages import Call, Result, read_messages
-from chatsnapshot.events.registry import Schemas
+from chatsnapshot.events.validation import Validator
 from chatsnapshot.importers.base import Piece, event_id, name_text
 
-__all__ = ["ChatRun", "digest", "fitting", "moment", "title", "usage_of"]
+__all__ = ["ChatRun", "digest", "fitting", "moment", "usage_of"]
 
 _NEXT: Any = object()
 _SPOKEN = (
@@ -231,11 +231,6 @@ class ChatRun:
         payload |= {**(more or {}), "native": native}
         return self.event(offset, "execution.tool_result", key, payload, name=agent, cause=call[0], at=at)
 
-    @property
-    def waiting(self) -> bool:
-        """Whether a call has no result yet."""
-        return any(self._open.values())
-
 
 def _call_key(call_id: str | None, name: str | None) -> str:
     return f"id {call_id}" if call_id is not None else f"name {name}"
@@ -281,8 +276,10 @@ def _asked(item: Mapping[str, Any]) -> tuple[list[Call], list[Result], bool]:
 
 
 @lru_cache(maxsize=1)
-def _schemas() -> Schemas:
-    return Schemas()
+def _validator() -> Validator:
+    validator = Validator("off")
+    validator.schemas.complete()
+    return validator
 
 
 def fitting(event_type: str, payload: dict[str, Any]) -> dict[str, Any]:
@@ -290,7 +287,10 @@ def fitting(event_type: str, payload: dict[str, Any]) -> dict[str, Any]:
     moved: dict[str, Any] = {}
     for _ in range(len(payload)):
         whole = {**payload, "native": {**payload.get("native", {}), "unfit": moved}} if moved else payload
-        misfit = _schemas().misfit(event_type, 1, jsonvalue.encode(whole).json)
+        payload_json = jsonvalue.encode(whole).json
+        if _validator().fits(event_type, payload_json):
+            return whole
+        misfit = _validator().schemas.misfit(event_type, 1, payload_json)
         if misfit is None:
             return whole
         key = max((one for one in payload if misfit.path.startswith(f"$.{one}")), key=len, default=None)
@@ -314,24 +314,23 @@ def _sorted(value: Any) -> list[Any]:
 
 def moment(value: object) -> str | None:
     """A time as it is recorded, of ISO 8601 text (without a zone: UTC) or seconds since 1970; else ``None``."""
-    try:
-        if isinstance(value, str):
-            text = value.strip()
-            read = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
-            return timestamp_text(read if read.tzinfo else read.replace(tzinfo=timezone.utc))
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
-            return timestamp_text(datetime.fromtimestamp(value, timezone.utc))
-    except (ValueError, OverflowError, OSError, InvalidEvent):
-        pass
-    return None
-
-
-def title(text: object) -> str | None:
-    """The beginning of a text, as a run's name."""
-    if not isinstance(text, str) or not text.strip():
+    if isinstance(value, str):
+        text = value.strip()
+        for zone in ("", "Z"):
+            try:
+                return timestamp_text(text + zone)
+            except InvalidEvent:
+                pass
+        try:
+            return timestamp_text(datetime.fromisoformat(text).replace(tzinfo=timezone.utc))
+        except (ValueError, InvalidEvent):
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         return None
-    line = " ".join(text[:400].split())
-    return line if len(line) <= 80 else line[:79].rstrip() + "…"
+    try:
+        return timestamp_text(datetime.fromtimestamp(value, timezone.utc))
+    except (ValueError, OverflowError, OSError, InvalidEvent):
+        return None
 
 
 def usage_of(given: object) -> dict[str, int] | None:

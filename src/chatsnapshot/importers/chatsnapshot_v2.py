@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 from chatsnapshot.clock import foreign_uuid, uuid_bytes, uuid_text
@@ -118,7 +117,7 @@ def _event(event: Mapping[str, Any]) -> dict[str, Any]:
         }
         if (name := name_text(source.get("agent_name"))) is not None:
             made["source"]["name"] = name
-    if isinstance(given, str) and _is_naive(given):
+    if isinstance(given, str) and not _ZONE.search(given):
         made["attributes"] = {"timestamp.zone": "unknown"}
     return made
 
@@ -131,13 +130,3 @@ def _id(given: object) -> str:
         return uuid_text(uuid_bytes(given))
     except InvalidEvent:
         return uuid_text(foreign_uuid(_NATIVE, given))
-
-
-def _is_naive(text: str) -> bool:
-    try:
-        text = text.strip()
-        return (
-            datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text).tzinfo is None
-        )
-    except ValueError:
-        return False

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chatsnapshot.events.messages import Call, Result
-from chatsnapshot.importers.base import Piece, Problem, name_text
-from chatsnapshot.importers.chatrun import ChatRun, digest, moment, title, usage_of
+from chatsnapshot.importers.base import Piece, Problem, name_text, title_of
+from chatsnapshot.importers.chatrun import ChatRun, digest, moment, usage_of
 from chatsnapshot.importers.jsontext import Document, read_array, read_object
 from chatsnapshot.importers.openai_chat import looks_like_messages
 
@@ -100,7 +100,7 @@ class _Trajectory:
             _mapping(self._first("system").get("extra")).get("timestamp")
         )
         started = {
-            "name": self.task or title(asked),
+            "name": self.task or title_of(asked),
             "input": asked,
             "instructions": self._first("system").get("content"),
             "session": self.task,

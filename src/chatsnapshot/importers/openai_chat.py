@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from chatsnapshot.importers.base import Piece, Problem, name_text
-from chatsnapshot.importers.chatrun import ChatRun, digest, moment, title, usage_of
+from chatsnapshot.importers.base import Piece, Problem, name_text, title_of
+from chatsnapshot.importers.chatrun import ChatRun, digest, moment, usage_of
 from chatsnapshot.importers.jsontext import Document, read_documents
 
 __all__ = ["OpenAIChats", "looks_like_messages"]
@@ -112,7 +112,7 @@ def _chat(
     at = moment(facts.get("created") if "created" in facts else facts.get("created_at"))
     first = next((one for one in messages if isinstance(one, Mapping) and one.get("role") == "user"), {})
     started = {
-        "name": title(first.get("content")),
+        "name": title_of(first.get("content")),
         "session": name_text(facts.get("id")),
         "tags": ["openai-chat"] if whole else ["openai-chat", "partial"],
         "native": {"format": "openai-chat", **{key: facts[key] for key in facts if key not in _LEFT}},

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chatsnapshot.events.messages import Call, Result
-from chatsnapshot.importers.base import Piece, Problem, name_text
-from chatsnapshot.importers.chatrun import ChatRun, digest, title, usage_of
+from chatsnapshot.importers.base import Piece, Problem, name_text, title_of
+from chatsnapshot.importers.chatrun import ChatRun, digest, usage_of
 from chatsnapshot.importers.jsontext import Document, read_object
 
 __all__ = ["SweAgentTrajectories"]
@@ -97,7 +97,7 @@ class _Trajectory:
             (one for one in self.history if isinstance(one, Mapping) and one.get("role") == "user"), {}
         )
         started = {
-            "name": title(text) or title(asked.get("content")) or name_text(agent.get("name")),
+            "name": title_of(text) or title_of(asked.get("content")) or name_text(agent.get("name")),
             "input": text if text is not None else asked.get("content"),
             "instructions": system.get("content"),
             "session": self.task,

@@ -170,3 +170,15 @@ def test_hostile_samples_are_kept_as_data_and_what_is_none_is_named(
     report, _ = take(write(json.dumps({**header, "samples": [sample, "no sample"]}).encode()))
     told = sorted(one.reason.partition(" of ")[0] for one in report.problems)
     assert told == ["message 5", "sample 1 is no object", "step 10", "step 20"]
+
+
+def test_messages_without_ids_of_older_logs_are_told_as_often_as_they_were_said(
+    take: Any, write: Callable[..., Path], sample: Any, header: Any, steps: Any
+) -> None:
+    ask, yes = {"role": "user", "content": "Go on?"}, {"role": "assistant", "content": "yes"}
+    sample |= {"messages": [ask, yes, ask, yes, ask], "attachments": {}, "input": "Go on?"}
+    sample["events"] = [steps.model(1, [ask], yes), steps.model(3, [ask, yes, ask], yes)]
+    _, entries = take(write({**header, "samples": [sample]}))
+    messages = of_type(entries, "message")
+    assert [one.payload["content"] for one in messages] == ["Go on?", "yes", "Go on?", "yes", "Go on?"]
+    assert [one.timestamp[17:19] for one in messages] == ["01", "02", "03", "04", "04"]

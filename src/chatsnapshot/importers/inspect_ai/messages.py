@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from chatsnapshot.importers.chatrun import digest
@@ -76,23 +76,31 @@ class Heard:
         if call_id is not None:
             self._results.add(call_id)
 
-    def first(self, message: Mapping[str, Any], among: Any, number: int) -> bool:
-        """Whether the message at a place of a list is new; one without an id counts by how often the list has it."""
-        call_id = message.get("tool_call_id")
-        if message.get("role") == "tool" and isinstance(call_id, str) and call_id in self._results:
-            return False
-        key = _key(message)
-        before = 1
-        if not isinstance(message.get("id"), str):
-            before += sum(isinstance(one, Mapping) and _key(told(one)) == key for one in among[:number])
-        if self._counts.get(key, 0) >= before:
-            return False
-        self._counts[key] = before
-        return True
+    def fresh(
+        self, items: list[Any], attached: Attachments, *, answers: bool = False
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The messages of a list that are new, with their places.
+
+        One without an id counts by how often the list has it; ``answers`` are new whatever was said before.
+        """
+        here: dict[str, int] = {}
+        for number, item in enumerate(items):
+            if not isinstance(item, Mapping):
+                continue
+            call_id, given = item.get("tool_call_id"), item.get("id")
+            if item.get("role") == "tool" and isinstance(call_id, str) and call_id in self._results:
+                continue
+            known = isinstance(given, str) and given
+            if known and f"id {given}" in self._counts:
+                continue
+            plain = told(attached.resolved(item))
+            key = f"id {given}" if known else _key(plain)
+            before = self._counts.get(key, 0) if answers else 0
+            here[key] = here.get(key, before) + 1
+            if self._counts.get(key, 0) < here[key]:
+                self._counts[key] = here[key]
+                yield number, plain
 
 
 def _key(message: Mapping[str, Any]) -> str:
-    given = message.get("id")
-    if isinstance(given, str) and given:
-        return f"id {given}"
     return digest([message.get(key) for key in ("role", "content", "tool_calls", "tool_call_id", "name")], 32)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from chatsnapshot.importers.base import Piece, Problem, name_text
-from chatsnapshot.importers.chatrun import ChatRun, digest, moment, title, usage_of
-from chatsnapshot.importers.inspect_ai.messages import Attachments, Heard, told
+from chatsnapshot.importers.base import Piece, Problem, name_text, title_of
+from chatsnapshot.importers.chatrun import ChatRun, digest, moment, usage_of
+from chatsnapshot.importers.inspect_ai.messages import Attachments, Heard
 from chatsnapshot.importers.inspect_ai.scores import Scores
 from chatsnapshot.importers.inspect_ai.steps import Steps
 
 __all__ = ["SampleRun"]
 
 _ABOUT = ("id", "epoch", "target", "metadata", "choices", "files", "setup", "sandbox", "uuid")
-_TIMES = ("total_time", "working_time", "error_retries", "limit", "error", "invalidation")
+_TIMES = ("total_time", "working_time", "limit", "error", "invalidation")
 
 
 class SampleRun:
@@ -52,19 +52,15 @@ class SampleRun:
         yield self._started(attached, moment(facts.get("started_at")) or first)
         yield from steps.take(events)
         self.counted = steps.counted
-        messages = facts.get("messages")
         last = steps.last
-        said = 0
-        for number, item in enumerate(messages if isinstance(messages, list) else ()):
+        messages = facts.get("messages")
+        messages = messages if isinstance(messages, list) else []
+        for number, item in enumerate(messages):
             if not isinstance(item, Mapping):
-                yield Problem(self.offset, f"message {number} of sample {run.correlation_id} is no object")
-                continue
-            plain = told(attached.resolved(item))
-            if heard.first(plain, messages, number):
-                yield from run.said(
-                    self.offset, f"said {number}", plain, native={"message_number": number}, at=last
-                )  # fmt: skip
-                said += 1
+                yield Problem(self.offset, f"message {number} of {run.correlation_id} is no object")
+        for number, plain in heard.fresh(messages, attached):
+            native = {"message_number": number}
+            yield from run.said(self.offset, f"said {number}", plain, native=native, at=last)
         yield from self._totals(last)
         yield from scores.rest(last)
         if self.whole:
@@ -75,7 +71,7 @@ class SampleRun:
         given = facts.get("input")
         asked = given if isinstance(given, str) else _last_text(given)
         started = {
-            "name": title(asked) or self.task,
+            "name": title_of(asked) or self.task,
             "input": given,
             "session": self.above.correlation_id,
             "parent_run_id": self.above.correlation_id,
@@ -108,6 +104,12 @@ class SampleRun:
     def _ended(self, attached: Attachments, at: str | None) -> Piece:
         facts = self.facts
         native = {key: facts[key] for key in _TIMES if facts.get(key)}
+        retries = facts.get("error_retries")
+        if isinstance(retries, list) and retries:
+            # Newer logs keep the whole transcript of an attempt that failed there.
+            native["error_retries"] = [
+                {"message": one.get("message")} for one in retries if isinstance(one, Mapping)
+            ]
         error = facts.get("error")
         if isinstance(error, Mapping):
             payload: dict[str, Any] = {"error": {"message": error.get("message")}, "native": native}

@@ -10,7 +10,7 @@ from chatsnapshot.clock import parse_time
 from chatsnapshot.events.messages import Call, Result
 from chatsnapshot.importers.base import Piece, Problem, name_text
 from chatsnapshot.importers.chatrun import ChatRun, moment, usage_of
-from chatsnapshot.importers.inspect_ai.messages import Attachments, Heard, told
+from chatsnapshot.importers.inspect_ai.messages import Attachments, Heard
 from chatsnapshot.importers.inspect_ai.scores import Scores
 
 __all__ = ["Steps"]
@@ -91,15 +91,11 @@ class Steps:
     def _model(self, event: Mapping[str, Any], at: str | None) -> Iterator[Piece]:
         agent = self._agent(event)
         key, native = f"step {self._number}", _native(event)
-        given = self._input(event)
-        for number, item in enumerate(given):
-            if isinstance(item, Mapping) and self.heard.first(
-                plain := told(self.attached.resolved(item)), given, number
-            ):
-                yield from self.run.said(
-                    self.offset, f"{key} input {number}", plain, native=native, at=at, later=self._called,
-                    agent=agent if item.get("role") == "assistant" else None,
-                )  # fmt: skip
+        for number, plain in self.heard.fresh(self._input(event), self.attached):
+            yield from self.run.said(
+                self.offset, f"{key} input {number}", plain, native=native, at=at, later=self._called,
+                agent=agent if plain.get("role") == "assistant" else None,
+            )  # fmt: skip
         output = event.get("output")
         output = output if isinstance(output, Mapping) else {}
         ended = moment(event.get("completed")) or at
@@ -107,14 +103,13 @@ class Steps:
         if ended is not None:
             self.last = max(self.last or ended, ended)
         choices = output.get("choices")
-        for number, choice in enumerate(choices if isinstance(choices, list) else ()):
-            message = choice.get("message") if isinstance(choice, Mapping) else None
-            plain = told(self.attached.resolved(message))
-            if plain and self.heard.first(plain, [], 0):
-                yield from self.run.said(
-                    self.offset, f"{key} output {number}", plain, name=agent, agent=agent, native=native,
-                    at=ended, later=self._called,
-                )  # fmt: skip
+        choices = choices if isinstance(choices, list) else []
+        answers = [one.get("message") for one in choices if isinstance(one, Mapping)]
+        for number, plain in self.heard.fresh(answers, self.attached, answers=True):
+            yield from self.run.said(
+                self.offset, f"{key} output {number}", plain, name=agent, agent=agent, native=native, at=ended,
+                later=self._called,
+            )  # fmt: skip
 
     def _model_call(
         self,
