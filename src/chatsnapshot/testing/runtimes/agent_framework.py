@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from chatsnapshot.adapters.agent_framework import AgentFrameworkRecorder
-from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome, in_tool, in_tool
+from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome, in_tool
 
 __all__ = ["AgentFrameworkBench", "call", "scripted"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chatsnapshot.adapters.mcp_calls import McpClientRecorder
-from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome, in_tool, in_tool
+from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome, in_tool
 
 __all__ = ["McpBench", "demo_server"]
 
