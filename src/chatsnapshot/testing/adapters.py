@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from chatsnapshot.testing.adaptercontract.bench import SCENARIOS, AdapterBench, Outcome
+from chatsnapshot.testing.adaptercontract.bench import SCENARIOS, AdapterBench, Outcome, in_tool
 from chatsnapshot.testing.adaptercontract.checking import Cell, CellResult, cells, wrong_lacks
 from chatsnapshot.testing.adaptercontract.playing import Stage
 from chatsnapshot.testing.adaptercontract.report import AdapterReport
@@ -33,6 +33,7 @@ __all__ = [
     "benches",
     "cells",
     "contract_tests",
+    "in_tool",
     "main",
     "named",
     "run",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from chatsnapshot.adapters.observed import ObservedRun
 from chatsnapshot.testing.adaptercontract import playing
 from chatsnapshot.testing.adaptercontract.checking import RESUMING
 from chatsnapshot.testing.adaptercontract.ledgers import LedgerAround
@@ -359,6 +360,20 @@ class Greedy(LoopRecorder):
         super().told(what, f"{run_id}-{id(self)}", **facts)
 
 
+class Placeless(LoopRecorder):
+    """Does not say that a tool is running."""
+
+    def tool_began(self, run: ObservedRun, call: Any) -> None:
+        self.record(run.tool_call(call.id, call.tool, call.arguments))
+
+
+class Confused(LoopRecorder):
+    """Takes whatever it is told for something of the run that began last."""
+
+    def run(self, key: object) -> ObservedRun | None:
+        return super().run([key, *self._runs][-1])
+
+
 RECORDERS: list[tuple[type[LoopRecorder], str, str]] = [
     (Meddling, "plain", "a_recorder_changes_nothing_for_the_caller"),
     (Unguarded, "plain", "a_ledger_that_raises_changes_nothing_for_the_caller"),
@@ -368,6 +383,8 @@ RECORDERS: list[tuple[type[LoopRecorder], str, str]] = [
     (Unguarded, "plain", "a_ledger_closed_before_the_run_changes_nothing_for_the_caller"),
     (Unguarded, "parallel_tools", "a_ledger_closed_in_the_middle_changes_nothing_for_the_caller"),
     (Greedy, "plain", "two_recorders_record_a_run_once"),
+    (Placeless, "parallel_tools", "what_a_tool_records_by_itself_is_caused_by_its_call"),
+    (Confused, "parallel_tools", "two_runs_at_once_keep_apart"),
 ]
 
 
@@ -395,6 +412,16 @@ class Streaming(CustomBench):
         return LoopRecorder(ChangedLedger(ledger, change()))
 
 
+class Sticky(CustomBench):
+    """Leaves its recorder attached."""
+
+    last: Any = None
+
+    def play(self, scenario: str, recorder: Any | None) -> Outcome:
+        self.last = recorder or self.last
+        return super().play(scenario, self.last)
+
+
 class StreamingStage(Stage):
     def play(self, scenario: str, setting: str) -> Any:
         self.bench.scenario = scenario  # type: ignore[attr-defined]
@@ -404,6 +431,7 @@ class StreamingStage(Stage):
 BENCHES: list[tuple[type[AdapterBench], str, str]] = [
     (ChangedStory, "plain", "the_bench_plays_the_story_to_its_end"),
     (OneRecorder, "plain", "two_recorders_record_a_run_once"),
+    (Sticky, "plain", "nothing_is_recorded_when_nobody_records"),
     (Streaming, "streaming", "a_stream_is_recorded_as_the_run_without_it"),
 ]
 

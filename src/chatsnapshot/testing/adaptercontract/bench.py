@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from typing import Any, NamedTuple
 
-__all__ = ["ANSWERS", "FURTHER_LACKS", "SCENARIOS", "AdapterBench", "Outcome", "version_of"]
+__all__ = [
+    "ANSWERS",
+    "FURTHER_LACKS",
+    "SCENARIOS",
+    "AdapterBench",
+    "Outcome",
+    "in_tool",
+    "version_of",
+    "with_own_code",
+]
 
 SCENARIOS: dict[str, str] = {
     "plain": 'agent "alpha" is asked "Hello" and answers "Hi there"',
@@ -24,6 +34,8 @@ FURTHER_LACKS: dict[str, str] = {
     "resume": "the run pauses for a person, and is resumed",
     "two_recorders": "two recorders can be attached to one run",
     "model_calls": "the runtime tells of each call of a model",
+    "own_code": "tools run in the process that is recorded, and may record by themselves",
+    "at_once": "one recorder records two runs at once",
 }
 """What a runtime may lack besides whole stories."""
 
@@ -94,6 +106,25 @@ class AdapterBench:
     def missing(self) -> str | None:
         """What must be installed first; ``None`` when the runtime is there."""
         return self.package if self.package is not None and self.version() is None else None
+
+
+_own_code: list[Callable[[], object]] = []
+
+
+def in_tool() -> None:
+    """Call this in the tool ``add``: the contract does there what a user's own code in a tool may do."""
+    for act in _own_code:
+        act()
+
+
+@contextmanager
+def with_own_code(act: Callable[[], object]) -> Iterator[None]:
+    """Let :func:`in_tool` call ``act``."""
+    _own_code.append(act)
+    try:
+        yield
+    finally:
+        _own_code.remove(act)
 
 
 def version_of(package: str | None) -> str | None:

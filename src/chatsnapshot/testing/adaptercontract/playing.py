@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
 
 import chatsnapshot
 from chatsnapshot.projections.metricsreading import metrics_of
 from chatsnapshot.testing.adaptercontract import ledgers
-from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome
+from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome, with_own_code
 from chatsnapshot.testing.adaptercontract.history import History
 from chatsnapshot.testing.expecting import Failed, expect
 
-__all__ = ["FLUSH_SECONDS", "SETTINGS", "Played", "Stage"]
+__all__ = ["FLUSH_SECONDS", "NOTE", "SETTINGS", "Played", "Stage"]
 
 FLUSH_SECONDS = 30.0
+NOTE = "execution.artifact"
+"""What the contract records by itself in a tool."""
+MEET_SECONDS_MAX = 1.0
 HANG_WAIT_SECONDS = 0.2
 """How long a recorder may hold the run up when the ledger hangs."""
 HANG_SECONDS_MAX = 10.0
@@ -36,6 +41,9 @@ SETTINGS: dict[str, Around | None] = {
     "is closed before": lambda ledger: ledgers.ClosingLedger(ledger, 0),
     "is closed in the middle": lambda ledger: ledgers.ClosingLedger(ledger, 2),
     "loses answers": lambda ledger: ledgers.ForgetfulLedger(ledger, 2),
+    "own code": ledgers.LedgerAround,
+    "at once": ledgers.LedgerAround,
+    "afterwards": ledgers.LedgerAround,
 }
 """How a story is played: without a recorder, or with a recorder that has such a ledger."""
 
@@ -49,6 +57,14 @@ class Played:
         self.history = History([])
         self.given: list[list[Any]] = []
         """The batches that the ledger was given, as they were."""
+        self.others: list[Outcome] = []
+        """The outcomes of the further runs, when there were several at once."""
+        self.notes = 0
+        """How often the tool of the story let the contract record by itself."""
+        self.refused: list[str] = []
+        """Why that was refused."""
+        self.late = 0
+        """How many entries an unrecorded run afterwards added."""
         self.added_again = 0
         """How many entries the ledger had more when it was given all of them again."""
         self.flushed = True
@@ -132,6 +148,26 @@ class Stage:
             logger.removeHandler(heard)
             ledger.close()
 
+    def _act(self, scenario: str, setting: str, recorder: Any, ledger: Any) -> Played:
+        if setting == "at once":
+            return _together(self.bench, scenario, recorder, 2)
+        if setting != "own code":
+            return Played(_outcome(self.bench.play(scenario, recorder)))
+        errors: list[str] = []
+        noted: list[int] = []
+
+        def note() -> None:
+            noted.append(1)
+            try:
+                ledger.record(NOTE, {"name": "note"})
+            except Exception as error:
+                errors.append(f"what the tool recorded by itself was refused: {error}")
+
+        with with_own_code(note):
+            played = Played(_outcome(self.bench.play(scenario, recorder)))
+        played.notes, played.refused = len(noted), errors
+        return played
+
     def _recorded(self, scenario: str, setting: str, given: Any, ledger: Any, heard: _Heard) -> Played:
         bench = self.bench
         recorder = bench.recorder(given)
@@ -142,7 +178,7 @@ class Stage:
         recorders = [one for one in (recorder, bench.second) if one is not None]
         started = time.monotonic()
         try:
-            played = Played(_outcome(bench.play(scenario, recorder)))
+            played = self._act(scenario, setting, recorder, given)
         finally:
             bench.second = None
         played.seconds = time.monotonic() - started
@@ -155,6 +191,11 @@ class Stage:
         closed = isinstance(given, ledgers.ClosingLedger)
         if not closed:
             played.flushed = all(_flush(one)(FLUSH_SECONDS) for one in recorders)
+        if setting == "afterwards":
+            before = ledger.head
+            bench.play(scenario, None)
+            _flush(recorder)(FLUSH_SECONDS)
+            played.late = ledger.head - before
         played.failures = sum(one.safe.failures for one in recorders)
         played.dropped = sum(one.safe.dropped for one in recorders)
         played.kept = sum(one.safe.kept for one in recorders)
@@ -168,6 +209,27 @@ class Stage:
             played.given = given.given
             played.added_again = _again(ledger, given.given)
         return played
+
+
+def _together(bench: AdapterBench, scenario: str, recorder: Any, number: int) -> Played:
+    """Several runs at once, each on a thread of its own, with one recorder; in their tools they wait for each other."""
+    ready, meeting = threading.Barrier(number), threading.Barrier(number)
+
+    def one() -> Outcome:
+        ready.wait(FLUSH_SECONDS)
+        return _outcome(bench.play(scenario, recorder))
+
+    def meet() -> None:
+        try:
+            meeting.wait(MEET_SECONDS_MAX)
+        except threading.BrokenBarrierError:
+            pass  # the other one came too late: then they overlap less
+
+    with with_own_code(meet), ThreadPoolExecutor(number) as threads:
+        first, *others = [run.result() for run in [threads.submit(one) for _ in range(number)]]
+    played = Played(first)
+    played.others = others
+    return played
 
 
 def _outcome(outcome: Any) -> Outcome:

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from chatsnapshot.adapters.ag2 import AG2Recorder
-from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome
+from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome, in_tool
 
 __all__ = ["AG2Bench"]
 
@@ -157,6 +157,7 @@ def _said(envelope: Any) -> str | None:
 
 def add(a: int, b: int) -> int:
     """Add two numbers."""
+    in_tool()
     return a + b
 
 

@@ -22,6 +22,7 @@ class AgUiBench(AdapterBench):
 
     runtime = "ag_ui"
     package = "ag-ui-protocol"
+    title = "AG-UI"
     lacks: Mapping[str, str] = {
         "handoff": "AG-UI tells of sub-agents; which agent of a run speaks it does not say",
         "tool_error": "the result of a tool (TOOL_CALL_RESULT) does not say whether it failed",

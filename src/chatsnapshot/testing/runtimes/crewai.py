@@ -8,13 +8,15 @@ import io
 import json
 import logging
 import os
+import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from chatsnapshot.adapters.crewai import CrewAIRecorder
-from chatsnapshot.testing.adapters import AdapterBench, Outcome
+from chatsnapshot.testing.adapters import AdapterBench, Outcome, in_tool
 
 __all__ = ["CrewAIBench", "agent", "call", "crew", "scripted", "waiting_flow"]
 
@@ -41,6 +43,11 @@ class CrewAIBench(AdapterBench):
     _folder: tempfile.TemporaryDirectory[str] | None = None
     _before: Mapping[str, str | None] = {}
 
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._plays = 0
+        self._shown = sys.stdout
+
     def _opened(self) -> Path:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="cs-crewai-")
@@ -64,17 +71,31 @@ class CrewAIBench(AdapterBench):
 
     def play(self, scenario: str, recorder: Any) -> Outcome:
         """One run; ``None`` as the recorder: not recorded at all."""
-        folder = self._opened()
+        with self._lock:
+            folder = self._opened()
         recorders = self.attached(recorder)
         logging.getLogger("crewai").setLevel(logging.CRITICAL)
-        for one in recorders:
-            one.attach()
+        with self._watched(recorders):
+            return Outcome.of(lambda: _play(scenario, folder))
+
+    @contextlib.contextmanager
+    def _watched(self, recorders: list[Any]) -> Iterator[None]:
+        """Attached, and quiet: CrewAI draws boxes. Plays at once share both, for the process has one of each."""
+        with self._lock:
+            self._plays += 1
+            if self._plays == 1:
+                self._shown, sys.stdout = sys.stdout, io.StringIO()
+                for one in recorders:
+                    one.attach()
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # CrewAI draws boxes
-                return Outcome.of(lambda: _play(scenario, folder))
+            yield
         finally:
-            for one in recorders:
-                one.detach()
+            with self._lock:
+                self._plays -= 1
+                if self._plays == 0:
+                    sys.stdout = self._shown
+                    for one in recorders:
+                        one.detach()
 
 
 def _play(scenario: str, folder: Path) -> Any:
@@ -126,8 +147,8 @@ def agent(role: str, *answers: Any, **options: Any) -> Any:
     """An agent whose model gives these answers, one a call: a text, a list of calls, or an exception to raise."""
     from crewai import Agent
 
-    given = {"goal": "answer", "backstory": "a story", "max_retry_limit": 0, "verbose": False}
-    return Agent(role=role, llm=scripted(*answers), **{**given, **options})
+    given = {"goal": "answer", "backstory": "a story", "max_retry_limit": 0, "llm": scripted(*answers)}
+    return Agent(role=role, **{**given, **options})
 
 
 def crew(alpha: Any, beside: Any = ()) -> Any:
@@ -148,7 +169,10 @@ def call(name: str, call_id: str, **arguments: Any) -> dict[str, Any]:
 
 
 def scripted(*answers: Any, telling: bool = True) -> Any:
-    """A model that gives these answers; with ``telling=False`` one that tells nobody, as many of one's own do."""
+    """A model that gives these answers; with ``telling=False`` a plain one of one's own.
+
+    Such a one tells nobody of its calls, and asks for tools in text (``Action: …``).
+    """
     return _model()(model="scripted", answers=list(answers), telling=telling)
 
 
@@ -198,7 +222,7 @@ def _model() -> Any:
                 return answer
 
         def supports_function_calling(self) -> bool:
-            return True
+            return self.telling
 
         def supports_stop_words(self) -> bool:
             return True
@@ -239,6 +263,7 @@ def _tool(function: Any) -> Any:
 
 def _add(a: int, b: int) -> str:
     """Add two numbers."""
+    in_tool()
     return str(a + b)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from chatsnapshot.adapters.custom import RuntimeRecorder
 from chatsnapshot.adapters.observed import ObservedRun
 from chatsnapshot.adapters.payloads import text, tool_call_part
-from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome
+from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome, in_tool
 from chatsnapshot.testing.adaptercontract.loop import Agent, Ask, Call, HandOver, Loop, Waits
 
 __all__ = ["CustomBench", "LoopRecorder"]
@@ -166,6 +166,7 @@ class _Story:
 
 def add(a: int, b: int) -> int:
     """Add two numbers."""
+    in_tool()
     return a + b
 
 

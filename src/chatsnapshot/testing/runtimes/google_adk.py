@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from chatsnapshot.adapters.google_adk import GoogleADKRecorder
-from chatsnapshot.testing.adapters import AdapterBench, Outcome
+from chatsnapshot.testing.adapters import AdapterBench, Outcome, in_tool
 
 __all__ = ["GoogleADKBench", "call", "scripted", "user"]
 
@@ -153,6 +153,7 @@ def _texts(event: Any) -> list[str]:
 
 def _add(a: int, b: int) -> dict[str, int]:
     """Add two numbers."""
+    in_tool()
     return {"sum": a + b}
 
 

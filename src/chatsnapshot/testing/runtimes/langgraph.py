@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from chatsnapshot.adapters.langgraph import LangGraphRecorder
-from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome
+from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome, in_tool
 
 __all__ = ["LangGraphBench", "agent", "calling", "scripted"]
 
@@ -135,6 +135,7 @@ def agent(name: str, model: Any, tools: Any = (), checkpointer: Any = None, **op
 
 def add(a: int, b: int) -> int:
     """Add two numbers."""
+    in_tool()
     return a + b
 
 

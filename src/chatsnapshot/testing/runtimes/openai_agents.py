@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from chatsnapshot.adapters.openai_agents import OpenAIAgentsRecorder
-from chatsnapshot.testing.adapters import AdapterBench, Outcome
+from chatsnapshot.testing.adapters import AdapterBench, Outcome, in_tool
 
 __all__ = ["OpenAIAgentsBench"]
 
@@ -101,6 +101,7 @@ def _add() -> Any:
     @function_tool
     def add(a: int, b: int) -> int:
         """Add two numbers."""
+        in_tool()
         return a + b
 
     return add

@@ -1,5 +1,14 @@
 """The rules of the contract; importing this makes the whole list."""
 
-from chatsnapshot.testing.adaptercontract.rules import contents, harmless, once, order, people, runs, tools
+from chatsnapshot.testing.adaptercontract.rules import (
+    apart,
+    contents,
+    harmless,
+    once,
+    order,
+    people,
+    runs,
+    tools,
+)
 
-__all__ = ["contents", "harmless", "once", "order", "people", "runs", "tools"]
+__all__ = ["apart", "contents", "harmless", "once", "order", "people", "runs", "tools"]

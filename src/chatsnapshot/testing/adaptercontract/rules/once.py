@@ -57,3 +57,10 @@ def expect_same(found: History, wanted: History, what: str) -> None:
 
 def _shape(history: History) -> dict[str, int]:
     return dict(sorted(Counter(entry.event_type for entry in history.entries).items()))
+
+
+@check("plain", "parallel_tools")
+def nothing_is_recorded_when_nobody_records(case: Case) -> None:
+    expect_equal(
+        case.played("afterwards").late, 0, "entries that an unrecorded run added after a recorded one"
+    )
