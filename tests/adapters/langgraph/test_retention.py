@@ -133,6 +133,26 @@ def test_a_checkpoint_saved_while_the_thread_is_pruned_is_readable(
     assert len(found.checkpoint["channel_values"]["log"]) == 5
 
 
+def test_a_checkpoint_that_is_read_while_the_thread_is_pruned_is_found(
+    ledger: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = ChatSnapshotSaver(ledger)
+    state = graph_of(saver).invoke({"log": ["asked"]}, config())
+    thread = saver._threads.of("t")
+    payload, pruned = thread.payload, []
+
+    def pruning(at: Any) -> Any:
+        if not pruned:
+            pruned.append(
+                keeping.keep(Threads(ledger).of("t"), lambda index: keeping.newest(index, 1), "test")
+            )
+        return payload(at)
+
+    monkeypatch.setattr(thread, "payload", pruning)
+    assert saver.get_tuple(config()).checkpoint["channel_values"]["log"] == state["log"]
+    assert pruned[0].removed == 4
+
+
 def test_what_is_added_while_pruning_is_not_lost(ledger: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graph_of(ChatSnapshotSaver(ledger))
     graph.invoke({"log": ["asked"]}, config())

@@ -23,15 +23,4 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "ChatSnapshotSaver":
-        from chatsnapshot.adapters.requiring import need
-
-        need(
-            "langgraph.checkpoint.base",
-            "BaseCheckpointSaver",
-            "get_checkpoint_metadata",
-            extra="langgraph",
-            versions="langgraph>=1.0",
-            what="LangGraph",
-        )
     return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -12,14 +12,22 @@ from chatsnapshot.adapters.langgraph.watch import Facts, Watch
 from chatsnapshot.adapters.plain import plain
 from chatsnapshot.adapters.requiring import need
 
-__all__ = ["VERSIONS", "handler_class"]
+__all__ = ["VERSIONS", "handler_class", "has_langgraph"]
 
 VERSIONS = "langgraph>=1.2"
 
 
+def has_langgraph() -> bool:
+    """Whether LangGraph itself is installed, and not only packages of its name space."""
+    try:
+        return importlib.util.find_spec("langgraph.pregel") is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def _base() -> Any:
     """What a handler derives from: LangGraph's, which also hears of interrupts, else LangChain's."""
-    if importlib.util.find_spec("langgraph") is None:
+    if not has_langgraph():
         core = need(
             "langchain_core.callbacks",
             "BaseCallbackHandler",

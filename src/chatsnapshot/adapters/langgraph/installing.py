@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+from chatsnapshot.adapters.langgraph.handler import has_langgraph
 from chatsnapshot.adapters.langgraph.recorder import LangGraphRecorder
 from chatsnapshot.adapters.requiring import need
 
@@ -49,7 +49,7 @@ def install(recorder: LangGraphRecorder) -> Callable[[], None]:
 
 
 def _told_of_interrupts(handler: Any) -> Callable[[], None]:
-    if importlib.util.find_spec("langgraph") is None:
+    if not has_langgraph():
         return lambda: None
     module = importlib.import_module("langgraph.pregel.main")
     before = {name: made for name in _LIFECYCLE if (made := getattr(module, name, None)) is not None}

@@ -9,24 +9,39 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    WRITES_IDX_MAP,
-    BaseCheckpointSaver,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-    get_checkpoint_id,
-    get_checkpoint_metadata,
-)
-from langgraph.checkpoint.serde.base import SerializerProtocol
-
 from chatsnapshot.adapters.langgraph.checkpoints import keeping
 from chatsnapshot.adapters.langgraph.checkpoints.adding import add_checkpoint, add_writes
 from chatsnapshot.adapters.langgraph.checkpoints.index import SavedAt
 from chatsnapshot.adapters.langgraph.checkpoints.thread import Loaded, Thread, Threads, Write
 from chatsnapshot.adapters.langgraph.checkpoints.values import Value, dumped, join, split
+from chatsnapshot.adapters.requiring import need
+
+try:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        WRITES_IDX_MAP,
+        BaseCheckpointSaver,
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        get_checkpoint_id,
+        get_checkpoint_metadata,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+except ImportError:
+    # In one sentence, what is not installed or too old.
+    need(
+        "langgraph.checkpoint.base",
+        "BaseCheckpointSaver",
+        "WRITES_IDX_MAP",
+        "get_checkpoint_id",
+        "get_checkpoint_metadata",
+        extra="langgraph",
+        versions="langgraph-checkpoint>=4",
+        what="the state of LangGraph",
+    )
+    raise
 
 __all__ = ["ChatSnapshotSaver"]
 

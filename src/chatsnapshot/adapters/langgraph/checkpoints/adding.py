@@ -10,7 +10,7 @@ from chatsnapshot.adapters.langgraph.checkpoints.shapes import opened, saved, wr
 from chatsnapshot.adapters.langgraph.checkpoints.thread import Thread, Write
 from chatsnapshot.adapters.langgraph.checkpoints.values import Value, changed, full
 from chatsnapshot.clock import idempotent_uuid, uuid_text
-from chatsnapshot.errors import EventConflict
+from chatsnapshot.errors import Corrupt, EventConflict, NotFound
 
 __all__ = ["add_checkpoint", "add_writes", "event_id_of", "stored_value"]
 
@@ -62,7 +62,10 @@ def _base(thread: Thread, index: Index, ns: str, channel: str) -> tuple[Version,
     if version is None:
         return None
     at = index.values[ns, channel, version]
-    value = thread.values(ns, {channel: version}).get(channel)
+    try:
+        value = thread.values(ns, {channel: version}).get(channel)
+    except (Corrupt, NotFound):
+        return None  # pruned in this moment: the new value is stored whole
     return None if value is None else (version, value, at.deltas + 1)
 
 

@@ -12,7 +12,7 @@ from chatsnapshot.adapters.langgraph.checkpoints.index import Index, Place, Save
 from chatsnapshot.adapters.langgraph.checkpoints.shapes import REWRITTEN, correlation_of
 from chatsnapshot.adapters.langgraph.checkpoints.values import Part, Value, patched, size
 from chatsnapshot.envelope import LedgerEntry
-from chatsnapshot.errors import Corrupt
+from chatsnapshot.errors import Corrupt, NotFound
 
 __all__ = ["Cache", "Loaded", "Thread", "Threads", "Write"]
 
@@ -77,12 +77,24 @@ class Thread:
     # --- reading ------------------------------------------------------------------------------------------
 
     def load(self, ns: str, checkpoint_id: str) -> Loaded | None:
-        """A checkpoint that the index knows, with values and writes; ``None`` for one that it does not know."""
-        index = self.index
-        at = index.checkpoints.get(ns, {}).get(checkpoint_id)
+        """A checkpoint that the index knows, with values and writes; ``None`` for one that it does not know.
+
+        Raises :class:`Corrupt` where something of it was erased, though not when the thread was pruned meanwhile: then it
+        is looked up again.
+        """
+        while True:
+            rewrites = self.index.rewrites
+            try:
+                return self._load(ns, checkpoint_id)
+            except (Corrupt, NotFound):
+                if self.catch_up().rewrites == rewrites:
+                    raise
+
+    def _load(self, ns: str, checkpoint_id: str) -> Loaded | None:
+        at = self.index.checkpoints.get(ns, {}).get(checkpoint_id)
         if at is None:
             return None
-        (payload,) = self._payloads([at.place]).values()
+        payload = self.payload(at)
         values = self.values(ns, payload["versions"])
         return Loaded(ns, checkpoint_id, at, payload, values, self.writes(ns, checkpoint_id))
 
