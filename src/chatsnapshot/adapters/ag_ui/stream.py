@@ -101,17 +101,17 @@ class Stream:
     def _on_run_finished(self, event: Mapping[str, Any]) -> list[Event]:
         run = self._run
         assert run is not None
-        outcome = event.get("outcome") or {}
+        outcome = _mapping(event.get("outcome"))
         made = [
             self._model_call(run, number, usage, event)
-            for number, usage in enumerate(event.get("usage") or ())
+            for number, usage in enumerate(_mappings(event.get("usage")))
         ]
         end = {"native_id": "end", **self._at(event)}
         if outcome.get("type") == "cancelled":
             return made + self._finish(lambda run: run.cancelled(None, **end))
         if outcome.get("type") != "interrupt":
             return made + self._finish(lambda run: run.completed(event.get("result"), **end))
-        for interrupt in outcome.get("interrupts") or ():
+        for interrupt in _mappings(outcome.get("interrupts")):
             made.append(self._question(run, interrupt, event))
         return made + self._finish(lambda run: run.paused("waits for a person", **end))
 
@@ -120,7 +120,7 @@ class Stream:
         assert run is not None
         made = [
             self._model_call(run, number, usage, event)
-            for number, usage in enumerate(event.get("usage") or ())
+            for number, usage in enumerate(_mappings(event.get("usage")))
         ]
         error = {"type": event.get("code") or "RUN_ERROR", "message": str(event.get("message") or "")}
         return made + self._finish(lambda run: run.failed(error, native_id="end", **self._at(event)))
@@ -151,15 +151,16 @@ class Stream:
         call_id = interrupt.get("toolCallId")
         owner = self._subagents.get(str(interrupt.get("subagentRunId")))
         cause = (owner or run).calls.get(str(call_id)) if call_id else None
+        known = str(interrupt.get("id") or "interrupt")
         return run.question(
-            str(interrupt.get("id")),
+            known,
             kind="approval" if call_id else "question",
-            prompt=interrupt.get("message") or interrupt.get("reason"),
+            prompt=interrupt.get("message") or interrupt.get("reason") or "May it go on?",
             call_id=call_id,
             schema=interrupt.get("responseSchema"),
             reason=interrupt.get("reason"),
             cause=cause,
-            native_id=f"question {interrupt.get('id')}",
+            native_id=f"question {known}",
             **self._at(event),
         )
 
@@ -189,7 +190,7 @@ class Stream:
         return [self._note(child, made)]
 
     def _on_subagent_finished(self, event: Mapping[str, Any]) -> list[Event]:
-        suspended = (event.get("outcome") or {}).get("type") == "suspended"
+        suspended = _mapping(event.get("outcome")).get("type") == "suspended"
         if suspended:
             self._recorder.suspended(str(event.get("subagentRunId")))
         end = {"native_id": "end", **self._at(event)}
@@ -317,3 +318,11 @@ class Stream:
 
 def _body(event: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in event.items() if key not in ("type", "timestamp", "rawEvent")}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
