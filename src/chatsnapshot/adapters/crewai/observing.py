@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -84,12 +85,14 @@ class Observing:
             agent = acting.name if acting else run.agent
             options["parent"] = Parent(run.run_id, above.here or run.last, agent, run.correlation_id, True)
             if event.type == "agent_execution_started":
-                yield steps.as_agent(run, acting).handoff(name, cause=above.cause, at_ns=_ns(event))
+                yield steps.acting_in(above).handoff(name, cause=above.cause, at_ns=_ns(event))
         pending = self._waited.pop(event.event_id, None)
         begun = self._recorder.begin(name, resumed=pending is not None, **options)
         if begun is None:
             return
-        scope = Scope(event.event_id, event.type, begun, above, opens_run=True, at=event.timestamp)
+        scope = Scope(
+            event.event_id, event.type, begun, above, opens_run=True, name=begun.agent, at=event.timestamp
+        )
         native = {"event": event.event_id, "fingerprint": event.source_fingerprint}
         facts = {"native": {key: one for key, one in native.items() if one}, "at_ns": _ns(event)}
         if pending is not None:
@@ -98,15 +101,25 @@ class Observing:
         yield started
         scope.cause = started["event_id"]
         self._scopes.add(scope)
+        if (task := _current_task()) is not None:
+            # CrewAI tells nobody of a cancellation.
+            task.add_done_callback(lambda task: self._recorder.left(begun, task))
         if event.type == "crew_kickoff_started":
             yield from steps.scheduled(scope, source)
         elif "agent" in event.type:
             scope.acting = Acting(name, last=started["event_id"])
             yield _asked(scope, event)
 
+    def left(self, run: ObservedRun, reason: str) -> Event | None:
+        """The end of a run that nobody drives any more, if it has none."""
+        ended = run.cancelled(reason)
+        self._scopes.drop(run)
+        self._recorder.end(run)
+        return ended
+
     def _end(self, scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
         run, kind, at = scope.run, event.type, _ns(event)
-        run.agent = scope.acting.name if scope.acting else run.agent
+        run.agent = scope.name
         if kind == "flow_paused":
             yield run.paused("waits for a person", at_ns=at)
         elif kind.endswith(("_failed", "_error")):
@@ -170,6 +183,13 @@ def _asked(scope: Scope, event: Any) -> Event | None:
         said = [one.get("content") for one in given if isinstance(one, dict) and one.get("role") == "user"]
         given = said[-1] if said else None
     return steps.asked(scope, given, at_ns=_ns(event))
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 def _pending(source: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from chatsnapshot.adapters.crewai.bus import RUNTIME, tell, tell_no_more
 from chatsnapshot.adapters.crewai.observing import Observing
-from chatsnapshot.adapters.custom import RuntimeRecorder
+from chatsnapshot.adapters.custom import ObservedRun, RuntimeRecorder
 
 __all__ = ["CrewAIRecorder", "install"]
 
@@ -51,6 +52,17 @@ class CrewAIRecorder(RuntimeRecorder):
 
     def __exit__(self, *error: object) -> None:
         self.detach()
+
+    def left(self, run: ObservedRun, task: asyncio.Task[Any]) -> None:
+        """End a run whose task has ended without it; called on the event loop."""
+        with self.guarded():
+            if run.ended is None and self.run(run.key) is run:
+                with self._mutex:
+                    ended = self._observing.left(
+                        run, "the task was cancelled" if task.cancelled() else "the task ended"
+                    )
+                if ended is not None:
+                    self.safe.hand_over(ended)
 
     def _take(self, source: Any, event: Any) -> None:
         with self.guarded():

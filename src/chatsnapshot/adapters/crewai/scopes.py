@@ -37,6 +37,14 @@ class Scope:
     cause: str | None = None
     """Our event for what follows in here."""
     opens_run: bool = False
+    name: str = ""
+    """Of a run."""
+    worker: Acting | None = None
+    """Of a task: the agent that works on it."""
+    known: dict[str, str] = field(default_factory=dict)
+    """Of a run: our events for tasks (by their id) and for ends of methods (by CrewAI's event)."""
+    done: dict[str, str] = field(default_factory=dict)
+    """Of a run: our events for the ends of its tasks, by their id, in order."""
     call_id: str | None = None
     token: Any = None
     at: Any = None
@@ -53,6 +61,16 @@ class Scope:
     def agent(self) -> Acting | None:
         """The agent at work here."""
         return next((scope.acting for scope in self.up() if scope.acting is not None), None)
+
+    @property
+    def root(self) -> Scope:
+        """The one that opened the run."""
+        return list(self.up())[-1]
+
+    @property
+    def task(self) -> Scope | None:
+        """The task that is worked on here."""
+        return next((scope for scope in self.up() if scope.kind == "task_started"), None)
 
     @property
     def here(self) -> str | None:

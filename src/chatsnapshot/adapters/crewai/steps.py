@@ -15,8 +15,8 @@ from chatsnapshot.adapters.policy import Event
 from chatsnapshot.clock import time_text
 
 __all__ = [
+    "acting_in",
     "answer",
-    "as_agent",
     "asked",
     "closed",
     "happened",
@@ -33,17 +33,22 @@ _ASIDE = ("memory_", "knowledge_", "llm_guardrail", "agent_reasoning", "agent_ev
 
 def opened(scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
     """An event that another one will close."""
-    run, kind, at = scope.run, scope.kind, ns(event.timestamp)
+    run, kind, at = acting_in(scope), scope.kind, ns(event.timestamp)
     if kind == "task_started":
-        yield from _task(scope, source, event)
+        yield _task(scope, source, event)
     elif kind == "agent_execution_started":
-        scope.acting = Acting(role_of(event) or run.agent, last=scope.here)
+        task = scope.task
+        before = task.worker.last if task is not None and task.worker is not None else scope.here
+        scope.acting = Acting(role_of(event) or run.agent, last=before)
+        if task is not None:
+            task.worker = scope.acting
         yield asked(scope, task_of(event), at_ns=at)
     elif kind == "tool_usage_started":
         yield _tool_call(scope, event)
     elif kind == "method_execution_started":
-        cause = scope.here
-        made = run.state(event.method_name, to="started", input=plain(event.params), cause=cause, at_ns=at)
+        cause = scope.root.known.get(event.triggered_by_event_id or "") or scope.here
+        given = plain(event.params) or None
+        made = run.state(event.method_name, to="started", input=given, cause=cause, at_ns=at)
         scope.cause = made["event_id"]
         scope.token = run.enter(None)
         yield made
@@ -51,7 +56,7 @@ def opened(scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
 
 def closed(scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
     """An event that closes what another one opened."""
-    run, kind, at = scope.run, event.type, ns(event.timestamp)
+    run, kind, at = acting_in(scope), event.type, ns(event.timestamp)
     if kind in ("task_completed", "task_failed"):
         facts = {
             "task_id": event.task_id,
@@ -62,7 +67,10 @@ def closed(scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
             facts["output"] = event.output.raw
         else:
             facts["error"] = {"message": str(event.error)}
-        yield run.event(f"system.{kind}", {**facts, "at_ns": at})
+        cause = scope.worker.last if scope.worker else scope.cause
+        made = run.event(f"system.{kind}", {**facts, "at_ns": at}, cause=cause)
+        scope.root.done[event.task_id or ""] = made["event_id"]
+        yield made
     elif kind in ("llm_call_completed", "llm_call_failed"):
         yield from _model_answered(scope, source, event)
     elif kind in ("tool_usage_finished", "tool_usage_error"):
@@ -73,21 +81,23 @@ def closed(scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
             facts["reason"] = str(event.error)
         else:
             facts |= {"output": plain(event.result), "variables": plain(event.state)}
-        yield run.state(event.method_name, **facts)
+        made = run.state(event.method_name, **facts)
+        scope.root.known[event.event_id] = made["event_id"]
+        yield made
     elif kind == "method_execution_paused":
         facts = {"choices": event.emit, "cause": scope.cause, "at_ns": at}
         yield run.question(
             f"{event.flow_id}/{event.method_name}/{event.event_id}", prompt=event.message, **facts
         )
     elif kind.startswith("llm_guardrail_"):
-        yield from _guardrail(scope, event)
+        yield _guardrail(scope, event)
     elif kind in _MEMORY:
         yield _remembered(scope, event)
 
 
 def happened(above: Scope, source: Any, event: Any) -> Iterator[Event | None]:
     """An event that stands for itself."""
-    run, kind, at = above.run, event.type, ns(event.timestamp)
+    run, kind, at = acting_in(above), event.type, ns(event.timestamp)
     if kind == "agent_logs_execution":
         acting = above.agent
         if acting is not None and not acting.told:
@@ -96,7 +106,8 @@ def happened(above: Scope, source: Any, event: Any) -> Iterator[Event | None]:
                 event.formatted_answer, "output", None
             )
             if said is not None:
-                yield _said(run, acting, parts_of(said), cause=acting.last, at_ns=at)
+                said = said.partition("\nObservation:")[0] if isinstance(said, str) else said
+                yield _said(above, acting, parts_of(said), cause=acting.last, at_ns=at)
     elif kind in ("human_feedback_requested", "flow_input_requested"):
         facts = {"choices": getattr(event, "emit", None), "content": plain(getattr(event, "output", None))}
         yield run.question(_question(event), prompt=event.message, cause=above.here, at_ns=at, **facts)
@@ -105,9 +116,7 @@ def happened(above: Scope, source: Any, event: Any) -> Iterator[Event | None]:
     elif kind == "flow_input_received":
         yield run.answer(_question(event), content=event.response, at_ns=at)
     elif kind in ("tool_selection_error", "tool_validate_input_error"):
-        yield as_agent(run, above.agent).state(
-            kind, to=str(event.tool_name), reason=str(event.error), at_ns=at
-        )
+        yield run.state(kind, to=str(event.tool_name), reason=str(event.error), at_ns=at)
 
 
 # --- tasks and agents -----------------------------------------------------------------------------------------
@@ -124,10 +133,12 @@ def scheduled(scope: Scope, crew: Any) -> Iterator[Event]:
             "worker": header_text(getattr(task.agent, "role", None)) if task.agent else None,
             "workflow_id": scope.run.correlation_id,
         }
-        yield scope.run.event("system.task_scheduled", facts, cause=scope.cause)
+        made = scope.run.event("system.task_scheduled", facts, cause=scope.cause)
+        scope.known[str(task.id)] = made["event_id"]
+        yield made
 
 
-def _task(scope: Scope, source: Any, event: Any) -> Iterator[Event]:
+def _task(scope: Scope, source: Any, event: Any) -> Event:
     given = {
         "description": getattr(source, "description", None),
         "expected_output": getattr(source, "expected_output", None),
@@ -140,9 +151,14 @@ def _task(scope: Scope, source: Any, event: Any) -> Iterator[Event]:
         "input": {name: one for name, one in given.items() if one},
         "workflow_id": scope.run.correlation_id,
     }
-    made = scope.run.event("system.task_started", facts, at_ns=ns(event.timestamp))
+    root, context = scope.root, getattr(source, "context", None)
+    waited_for = [str(one.id) for one in context] if isinstance(context, list) else list(root.done)[-1:]
+    causes = [root.done[one] for one in waited_for if one in root.done]
+    cause = causes.pop() if causes else root.known.get(event.task_id) or scope.here
+    more = {"cause": cause, "links": causes, "at_ns": ns(event.timestamp)}
+    made = scope.run.event("system.task_started", {**facts, **more})
     scope.cause = made["event_id"]
-    yield made
+    return made
 
 
 def asked(scope: Scope, prompt: Any, **options: Any) -> Event | None:
@@ -150,18 +166,18 @@ def asked(scope: Scope, prompt: Any, **options: Any) -> Event | None:
     acting = scope.acting
     if acting is None or prompt is None:
         return None
-    run, above = scope.run, scope.run.parent
+    above = scope.run.parent
     asking = above.agent if above is not None and above.inside_tool and scope.opens_run else None
-    made = as_agent(run, acting).message("user", [text(prompt)], name=asking, cause=acting.last, **options)
+    made = acting_in(scope).message("user", [text(prompt)], name=asking, cause=acting.last, **options)
     acting.last = made["event_id"]
     return made
 
 
-def as_agent(run: ObservedRun, acting: Acting | None) -> ObservedRun:
-    """The run, with the agent that acts now."""
-    if acting is not None:
-        run.agent = acting.name
-    return run
+def acting_in(scope: Scope) -> ObservedRun:
+    """The run of a scope, with the agent that acts in it."""
+    acting = scope.agent
+    scope.run.agent = acting.name if acting is not None else scope.root.name
+    return scope.run
 
 
 def task_of(event: Any) -> str | None:
@@ -179,7 +195,7 @@ def role_of(event: Any) -> str | None:
 
 
 def _model_answered(scope: Scope, source: Any, event: Any) -> Iterator[Event]:
-    run, acting = scope.run, scope.agent
+    run, acting = acting_in(scope), scope.agent
     aside = next((one.kind for one in scope.up() if one.kind.startswith(_ASIDE)), None)
     failed = event.type == "llm_call_failed"
     cause: str | None = scope.here
@@ -189,7 +205,7 @@ def _model_answered(scope: Scope, source: Any, event: Any) -> Iterator[Event]:
         cause = acting.last or cause
         if acting.results:
             cause, links = acting.results[-1], acting.results[:-1]
-    made = as_agent(run, acting).model_call(
+    made = run.model_call(
         model=event.model,
         provider=header_text(getattr(source, "provider", None)),
         started_at=time_text(ns(scope.at)),
@@ -214,11 +230,11 @@ def _model_answered(scope: Scope, source: Any, event: Any) -> Iterator[Event]:
     acting.last, acting.results = made["event_id"], []
     acting.wanted = asked_calls(event.response)
     if parts:
-        yield _said(run, acting, parts, cause=made["event_id"], at_ns=ns(event.timestamp))
+        yield _said(scope, acting, parts, cause=made["event_id"], at_ns=ns(event.timestamp))
 
 
-def _said(run: ObservedRun, acting: Acting, parts: list[dict[str, Any]], **options: Any) -> Event:
-    made = as_agent(run, acting).message("assistant", parts, **options)
+def _said(scope: Scope, acting: Acting, parts: list[dict[str, Any]], **options: Any) -> Event:
+    made = acting_in(scope).message("assistant", parts, **options)
     acting.last = made["event_id"]
     return made
 
@@ -227,12 +243,12 @@ def _said(run: ObservedRun, acting: Acting, parts: list[dict[str, Any]], **optio
 
 
 def _tool_call(scope: Scope, event: Any) -> Event:
-    run, acting = scope.run, scope.agent
+    run, acting = acting_in(scope), scope.agent
     arguments = arguments_of(event.tool_args)
     scope.call_id = _asked_id(acting, event.tool_name, arguments) or event.event_id
     facts: dict[str, Any] = {"attempt": event.run_attempts or None, "at_ns": ns(event.timestamp)}
     cause = run.asked.get(scope.call_id) or (acting.last if acting else None) or scope.here
-    made = as_agent(run, acting).tool_call(scope.call_id, event.tool_name, arguments, cause=cause, **facts)
+    made = run.tool_call(scope.call_id, event.tool_name, arguments, cause=cause, **facts)
     scope.cause = made["event_id"]
     scope.token = run.enter(scope.call_id)
     return made
@@ -251,7 +267,7 @@ def _asked_id(acting: Acting | None, name: str, arguments: Any) -> str | None:
 
 
 def _tool_result(scope: Scope, event: Any) -> Event:
-    run, acting = scope.run, scope.agent
+    run, acting = acting_in(scope), scope.agent
     facts: dict[str, Any] = {
         "duration_ns": time.monotonic_ns() - scope.began,
         "at_ns": ns(event.timestamp),
@@ -266,7 +282,7 @@ def _tool_result(scope: Scope, event: Any) -> Event:
             facts["error"] = {"type": getattr(reason, "value", reason), "message": event.failure.message}
         if event.from_cache:
             facts["native"] = {"from_cache": True}
-    made = as_agent(run, acting).tool_result(scope.call_id, **facts)
+    made = run.tool_result(scope.call_id, **facts)
     if acting is not None:
         acting.results.append(made["event_id"])
         acting.last = made["event_id"]
@@ -289,18 +305,24 @@ def _question(event: Any) -> str:
     return getattr(event, "request_id", None) or f"{event.flow_name}/{event.method_name}"
 
 
-def _guardrail(scope: Scope, event: Any) -> Iterator[Event]:
+def _guardrail(scope: Scope, event: Any) -> Event:
     passed = event.type == "llm_guardrail_completed" and event.success
-    yield scope.run.event(
+    worker = scope.task.worker if scope.task else scope.agent
+    made = acting_in(scope).event(
         "execution.guardrail",
         {
             "name": header_text(event.guardrail_name or event.guardrail_type) or "guardrail",
             "phase": "output",
             "outcome": "passed" if passed else "blocked",
             "message": getattr(event, "error", None),
+            "from": worker.name if worker else None,
         },
+        cause=worker.last if worker else scope.here,
         at_ns=ns(event.timestamp),
     )
+    if worker is not None:
+        worker.last = made["event_id"]
+    return made
 
 
 _MEMORY = {
@@ -316,7 +338,7 @@ def _remembered(scope: Scope, event: Any) -> Event:
     found = {key: plain(getattr(event, name, None))}
     if kind == "execution.retrieval":
         found["documents"] = [{"content": event.retrieved_knowledge}] if event.retrieved_knowledge else []
-    return as_agent(scope.run, scope.agent).event(kind, {**facts, **found}, at_ns=ns(event.timestamp))
+    return acting_in(scope).event(kind, {**facts, **found}, at_ns=ns(event.timestamp))
 
 
 def ns(moment: Any) -> int:
