@@ -91,15 +91,20 @@ def contract_tests(bench: type[AdapterBench], *, only: str = "") -> Callable[...
     """
     import pytest
 
+    made = bench()
+    if missing := made.missing():
+
+        def test_not_installed() -> None:
+            pytest.skip(f"{missing} is not installed")
+
+        return test_not_installed
+
     stages: list[Stage] = []
-    asked = [cell for cell in cells(only) if cell.lacking(bench()) is None]
+    asked = [cell for cell in cells(only) if cell.lacking(made) is None]
 
     @pytest.mark.parametrize("cell", asked, ids=str)
     def test_the_contract(cell: Cell, request: Any) -> None:
         if not stages:
-            made = bench()
-            if missing := made.missing():
-                pytest.skip(f"{missing} is not installed")
             if wrong := wrong_lacks(made):
                 pytest.fail(wrong)
             stages.append(Stage(made))
