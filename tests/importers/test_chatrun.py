@@ -94,3 +94,10 @@ def test_parallel_calls_follow_from_one_message_and_each_result_from_its_call() 
     assert run.result(0, "d", Result(None, "1", 1)).event["causation_id"] == first["event_id"]
     lone = run.result(0, "e", Result(None, "9", 1)).event
     assert lone["causation_id"] == run.id_of("d")
+
+
+def test_of_two_calls_with_one_id_the_first_is_answered_first() -> None:
+    run = ChatRun("c", "x")
+    first, second = (run.call(0, key, Call("add", "1", {})).event for key in "ab")
+    causes = [run.result(0, key, Result("add", "1", 1)).event["causation_id"] for key in "cd"]
+    assert causes == [first["event_id"], second["event_id"]]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import chatsnapshot
 from chatsnapshot.importers import KINDS, Piece, Problem, guess, import_file, importer_of
+from chatsnapshot.importers.files import jobs
 from chatsnapshot.projections.render import render_text
 
 REAL = {
@@ -166,3 +167,16 @@ def test_secrets_in_a_file_are_taken_out(shared_data: Path, kind: str, name: str
     with chatsnapshot.open("memory:") as ledger:
         import_file(ledger, path, kind)
         assert not any(secret in str(entry.payload) for entry in ledger.read())
+
+
+def test_a_folder_stands_for_the_files_in_it_that_look_like_the_kind(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    folder = shared_data / "chatsnapshot" / "v1_json"
+    wanted = importer_of("chatsnapshot-v1")
+    assert jobs([folder], "chatsnapshot-v1") == [(wanted, (str(one),)) for one in sorted(folder.iterdir())]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(
+        chatsnapshot.InvalidEvent, match=r"nothing in the folder .* looks like an Inspect evaluation log"
+    ):
+        jobs([tmp_path], "inspect")

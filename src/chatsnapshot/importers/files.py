@@ -61,9 +61,9 @@ Job = tuple[Importer, tuple[str, ...]]
 def jobs(paths: Sequence[str | os.PathLike[str]], kind: str = "auto", *, growing: bool = False) -> list[Job]:
     """What is to be read of files and folders: one job a session or a file; raises as :func:`guess` does.
 
-    In a folder what looks like a session of ``kind`` is taken (``auto``: of any kind that has sessions); other files
-    need to be named. A folder with none is an :class:`InvalidEvent`. With ``growing`` only sessions are taken, and a
-    folder may have none yet.
+    In a folder what looks like a session of ``kind`` is taken (``auto``: of any kind that has sessions); for a kind
+    without sessions the files right in it that look like that kind. A folder with none is an :class:`InvalidEvent`.
+    With ``growing`` only sessions are taken, and a folder may have none yet.
     """
     wanted = None if kind == "auto" else importer_of(kind)
     found: list[Job] = []
@@ -71,6 +71,9 @@ def jobs(paths: Sequence[str | os.PathLike[str]], kind: str = "auto", *, growing
     for path in paths:
         name = os.fspath(path)
         if os.path.isdir(name):
+            if wanted is not None and not (growing or isinstance(wanted, SessionImporter)):
+                found += [(wanted, (file,)) for file in _files_in(name, wanted)]
+                continue
             readers = [one for one in ([wanted] if wanted else IMPORTERS) if isinstance(one, SessionImporter)]
             if not readers:
                 raise InvalidEvent(f"{name} is a folder; name the {kind} files in it")
@@ -91,6 +94,15 @@ def jobs(paths: Sequence[str | os.PathLike[str]], kind: str = "auto", *, growing
             together.setdefault(one.kind, (one, []))[1].append(name)
     for reader, names in together.values():
         found += [(reader, family) for family in reader.families(names)]
+    return found
+
+
+def _files_in(folder: str, wanted: Importer) -> list[str]:
+    """The files of a folder that look like that kind, by name."""
+    names = sorted(one.path for one in os.scandir(folder) if one.is_file())
+    found = [name for name in names if likeliest(_bytes(name, HEAD_BYTES)[0]) is wanted]
+    if not found:
+        raise InvalidEvent(f"nothing in the folder {folder} looks like {wanted.what}")
     return found
 
 
