@@ -355,7 +355,7 @@ def test_the_history_of_a_deleted_session_stays_until_it_is_erased() -> None:
 
     with chatsnapshot.open("memory:") as ledger:
         asyncio.run(told(ChatSnapshotSessionService(ledger)))
-        entries = list(ledger.read(correlation_id="adk:desk/ann/a%2Fb%20c"))
+        entries = list(ledger.read(correlation_id="google_adk.sessions:desk/ann/a%2Fb%20c"))
         assert [entry.event_type for entry in entries] == [
             "google_adk.session_created",
             "google_adk.session_event",
@@ -371,3 +371,13 @@ def test_something_that_is_no_ledger_is_refused_in_one_sentence() -> None:
 
     with pytest.raises(TypeError, match=r"needs a ledger from chatsnapshot\.open\(\), not str"):
         ChatSnapshotSessionService("runs.db")  # type: ignore[arg-type]
+
+
+def test_sessions_are_in_no_list_of_runs() -> None:
+    from chatsnapshot.adapters.google_adk import ChatSnapshotSessionService
+
+    with chatsnapshot.open("memory:") as ledger:
+        asyncio.run(created(ChatSnapshotSessionService(ledger)))
+        ledger.record("execution.run_started", {"name": "alpha"}, correlation_id="s")
+        ledger.record("execution.message", {"role": "user", "content": "Hi"}, correlation_id="s")
+        assert [run.correlation_id for run in ledger.view("runs")] == ["s"]

@@ -39,10 +39,10 @@ _CORRELATION_CHARS_MAX = 256
 
 def correlation_of(key: Key) -> str:
     """The correlation of a session: its names, percent-encoded; where that is too long, their digest."""
-    readable = "adk:" + "/".join(quote(part, safe="") for part in key)
+    readable = "google_adk.sessions:" + "/".join(quote(part, safe="") for part in key)
     if len(readable) <= _CORRELATION_CHARS_MAX:
         return readable
-    return "adk:sha256:" + hashlib.sha256(readable.encode()).hexdigest()
+    return "google_adk.sessions:sha256:" + hashlib.sha256(readable.encode()).hexdigest()
 
 
 def scopes_of(state: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
