@@ -135,9 +135,10 @@ def test_a_file_that_is_not_the_one_that_was_read_is_read_from_its_beginning(
         clock.write(path, line(9, "user", "Nine."), "wb")
     else:
         other = tmp_path / "new"
-        clock.write(other, line(1, "user", "One.") + say(2, "Two.") + line(9, "user", "Nine."))
+        summary = json.dumps({"type": "summary", "summary": "Zero. " * 99}).encode() + b"\n"
+        clock.write(other, summary + line(1, "user", "One.") + say(2, "Two.") + line(9, "user", "Nine."))
         other.replace(path)
-    looked(following)
+    assert looked(following)[1] == 0
     assert words(ledger) == ["One.", "Two.", "Nine."]
 
 

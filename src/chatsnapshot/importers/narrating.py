@@ -114,6 +114,7 @@ class Narration:
             origin="system",
             native=native,
             at=at,
+            first_holds=True,  # of a file that lost its beginning the start says something else
         )
 
     def turns(self, line: Line, *, reason: str = "a new turn", cause: str | None = LAST) -> list[Piece]:
@@ -122,7 +123,7 @@ class Narration:
         self.turn += 1
         self.open = True
         if self.turn > 1:
-            key = f"{self.correlation} turn {self.turn}"
+            key = f"{self.correlation} turn {line.digest}"
             payload = {"name": self.name, "reason": reason}
             found.append(
                 self.piece(line, "execution.run_resumed", key, payload, cause=cause, origin="system")
@@ -135,7 +136,7 @@ class Narration:
             return []
         self.open = False
         self.unanswered.clear()
-        key = f"{self.correlation} turn {self.turn} {status} {self.last}"
+        key = f"{self.correlation} {status} after {self.last}"
         return [
             self.piece(
                 line, f"execution.run_{status}", key, payload, origin="system", at=self.last_at, aside=True

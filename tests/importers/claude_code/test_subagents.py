@@ -92,14 +92,15 @@ def test_two_agents_with_one_prompt_are_told_apart_by_what_the_session_says_of_t
     ledger: Any, family: Path
 ) -> None:
     same = family.read_text().replace("Count the wicks.", "Count the lamps.")
-    family.write_text(same)
+    swapped = same.replace('"aaa1"', '"x"').replace('"bbb2"', '"aaa1"').replace('"x"', '"bbb2"')
+    family.write_text(swapped)
     path = family.with_suffix("") / "subagents" / "agent-bbb2.jsonl"
     path.write_text(path.read_text().replace("Count the wicks.", "Count the lamps."))
     import_file(ledger, family)
     called = calls(ledger)
     assert begun_by(ledger) == {
-        "aaa1": called["toolu_1"],
-        "bbb2": called["toolu_2"],
+        "aaa1": called["toolu_2"],
+        "bbb2": called["toolu_1"],
         "ccc3": called["toolu_3"],
     }
 
