@@ -7,8 +7,8 @@ import json
 import sys
 import time
 import weakref
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.agent_framework import handoffs
@@ -50,6 +50,8 @@ class Turn:
         """Tool calls that the model asked for and nobody has made yet: id to name and arguments."""
         self._said = False
         self._followed: Any = None
+        self._at_end = False
+        """Whether a stream was read to its end."""
 
     @classmethod
     async def begin(cls, recorder: AgentFrameworkRecorder, context: Any, key: str) -> Turn | None:
@@ -230,8 +232,21 @@ class Turn:
         """A call that streams: what happens while its stream is read belongs to it, and its end is the run's."""
         stream = context.result
 
+        @contextmanager
+        def pulling() -> Iterator[None]:
+            with inside():
+                try:
+                    yield
+                except StopAsyncIteration:
+                    self._at_end = True
+                    raise
+
         async def finished(response: Any) -> None:
-            await self.done(response)
+            # A stream that is closed early is finalized, too, with what there was until then.
+            if self._at_end:
+                await self.done(response)
+            else:
+                await self._over(self.run.cancelled(_CLOSED_EARLY))
 
         async def cleaned() -> None:
             error = _failure()
@@ -242,7 +257,7 @@ class Turn:
 
         context.stream_result_hooks.append(finished)
         context.stream_cleanup_hooks.append(cleaned)
-        stream.with_pull_context_manager(inside)
+        stream.with_pull_context_manager(pulling)
         self._followed = weakref.finalize(stream, _dropped, self.recorder, self.run)
         self._followed.atexit = False
 
