@@ -1,6 +1,6 @@
 # Two commands from a fresh clone: `make demo` sets up and runs the main job, `make test` runs the tests.
 .POSIX:
-.PHONY: help demo test check bench bench-peers test-faults test-runtimes docs serve lock modules events-page status clean
+.PHONY: help demo test check bench bench-peers test-faults test-runtimes docs serve lock modules events-page runtimes-page status clean
 
 VENV = .venv
 PYTHON =
@@ -65,6 +65,11 @@ modules: ## write the list of modules in ARCHITECTURE.md anew
 events-page: ## write the tables of docs/events.md anew from the schemas
 	@$(SET_UP) $(VENV) demo $(PYTHON)
 	$(VENV)/bin/python scripts/events_page.py
+
+runtimes-page: ## run the contract of adapters wherever a runtime is set up, and write the table of docs/runtimes.md anew
+	@$(SET_UP) $(VENV) demo $(PYTHON)
+	@$(SET_UP) $(VENV) test $(PYTHON)
+	$(VENV)/bin/python scripts/runtimes_table.py
 
 status: ## run the conformance suite and write the table of stores in README.md anew
 	@$(SET_UP) $(VENV) demo $(PYTHON)

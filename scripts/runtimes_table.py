@@ -1,13 +1,14 @@
 """Write the table of runtimes in docs/runtimes.md from the reports of the contract of adapters.
 
-The runtimes that are installed here are run; the rows of the others stay, unless a report of another environment is
-given: ``python -m chatsnapshot.testing.adapters crewai --json > crewai.json`` there, and here
-``python scripts/runtimes_table.py crewai.json``.
+The runtimes that are installed here are run, and those with an environment of their own (``make test-runtimes`` sets them
+up); the rows of the others stay. A report from elsewhere may be given: ``python -m chatsnapshot.testing.adapters crewai
+--json > crewai.json`` there, and here ``python scripts/runtimes_table.py crewai.json``. Run by `make runtimes-page`.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from chatsnapshot.testing.adapters import benches, named, run
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "runtimes.md"
-BEGIN, END = "<!-- runtimes: written by scripts/runtimes_table.py -->\n", "<!-- end of runtimes -->\n"
+BEGIN, END = "<!-- runtimes: written by make runtimes-page -->\n", "<!-- end of runtimes -->\n"
 HEAD = ("runtime", "tested", "tests", *COLUMNS)
 WHY_HEAD = ("runtime", "has none of", "because")
 
@@ -117,11 +118,21 @@ def tests_of(bench: str) -> str:
 
 
 def reports(files: Iterable[str]) -> Iterable[dict[str, Any]]:
-    """The reports of the files, then those of what is installed."""
+    """The reports of the files, those of the other environments, and those of what is installed here."""
     for file in files:
         yield from _documents(Path(file).read_text())
+    for name, python in elsewhere().items():
+        command = [str(python), "-m", "chatsnapshot.testing.adapters", name, "--json"]
+        yield from _documents(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout)
     for bench in installed():
         yield json.loads(run(bench).to_json())
+
+
+def elsewhere() -> dict[str, Path]:
+    """The benches that are not installed here, with the Python of the environment that is named as they are."""
+    missing = [name for name in benches() if any(kind().missing() for kind in named(name))]
+    pythons = {name: ROOT / ".venvs" / name.replace("_", "-") / "bin" / "python" for name in missing}
+    return {name: python for name, python in pythons.items() if python.exists()}
 
 
 def _documents(text: str) -> Iterable[dict[str, Any]]:

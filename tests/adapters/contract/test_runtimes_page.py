@@ -37,7 +37,7 @@ def test_the_page_says_what_the_bench_claims(script: ModuleType, name: str) -> N
     for bench in bench_of(name):
         label = bench.title or bench.package or bench.runtime
         claimed.put(label, "", "", claims(bench.lacks))
-        assert label in page.marks, "write the page anew: .venv/bin/python scripts/runtimes_table.py"
+        assert label in page.marks, "write the page anew: make runtimes-page"
         assert page.marks[label] == claimed.marks[label]
         assert page.reasons[label] == claimed.reasons[label]
         assert page.tested[label][1] == script.tests_of(type(bench).__name__)
@@ -63,6 +63,7 @@ def test_a_report_from_elsewhere_becomes_a_row_and_a_broken_one_changes_nothing(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(script, "installed", list)
+    monkeypatch.setattr(script, "elsewhere", dict)
     monkeypatch.setattr(script, "PAGE", tmp_path / "page.md")
     script.PAGE.write_text(f"# Page\n\n{script.BEGIN}{script.Table().text()}{script.END}\nThe end.\n")
     good = json.loads(run(CustomBench(), only="plain").to_json())
@@ -81,3 +82,18 @@ def test_a_report_from_elsewhere_becomes_a_row_and_a_broken_one_changes_nothing(
     assert "broken" not in told
     assert told.startswith("# Page\n") and told.endswith("\nThe end.\n")
     assert script.page_with(told, script.Table.read(told)) == told
+
+
+def test_a_runtime_with_an_environment_of_its_own_is_run_there(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    monkeypatch.setattr(script, "benches", lambda: ["custom"])
+    python = tmp_path / ".venvs" / "custom" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    assert script.elsewhere() == {}, "it is installed here"
+    monkeypatch.setattr("chatsnapshot.testing.runtimes.custom.CustomBench.package", "no-such-runtime")
+    assert script.elsewhere() == {"custom": python}
+    python.unlink()
+    assert script.elsewhere() == {}
