@@ -98,19 +98,18 @@ def _record(
 
 
 def add_writes(thread: Thread, ns: str, checkpoint_id: str, writes: list[Write]) -> None:
-    """Record what one task wrote after a checkpoint; nothing when there is nothing."""
-    if writes:
-        first = writes[0]
-        thread.record(
-            [
-                written(
-                    thread.correlation_id,
-                    ns,
-                    checkpoint_id,
-                    first.task_id,
-                    first.task_path,
-                    [(write.number, write.channel, *write.part) for write in writes],
-                    event_id_of(thread.correlation_id, ns, checkpoint_id),
-                )
-            ]
-        )
+    """Record what one task wrote after a checkpoint, which may still be under way; nothing when there is nothing."""
+    if not writes:
+        return
+    first = writes[0]
+    event = written(
+        thread.correlation_id,
+        ns,
+        checkpoint_id,
+        first.task_id,
+        first.task_path,
+        [(write.number, write.channel, *write.part) for write in writes],
+        event_id_of(thread.correlation_id, ns, checkpoint_id),
+    )
+    unopened = thread.index.thread_id is None
+    thread.record([opened(thread.correlation_id, thread.thread_id), event] if unopened else [event])
