@@ -109,12 +109,12 @@ class Turn:
         """One call of the model."""
         began = time.time_ns()
         with self.recorder.guarded():
-            await self.recorder.arecord(*self._settled(results_in(context.messages)))
+            await self._tell(*self._settled(results_in(context.messages)))
         try:
             await call_next()
         except BaseException as error:
             with self.recorder.guarded():
-                await self.recorder.arecord(self._model_call(context, None, began, error))
+                await self._tell(self._model_call(context, None, began, error))
             raise
         if not context.stream:
             await self._answered(context, context.result, began)
@@ -126,7 +126,7 @@ class Turn:
         async def cleaned() -> None:
             if (error := _failure()) is not None:
                 with self.recorder.guarded():
-                    await self.recorder.arecord(self._model_call(context, None, began, error))
+                    await self._tell(self._model_call(context, None, began, error))
 
         context.stream_result_hooks.append(answered)
         context.stream_cleanup_hooks.append(cleaned)
@@ -139,7 +139,7 @@ class Turn:
                     made.append(self._message(message, parts))
                     self._said = True
                     self._asked(parts)
-            await self.recorder.arecord(*made)
+            await self._tell(*made)
 
     def _asked(self, parts: list[dict[str, Any]]) -> None:
         for part in parts:
@@ -176,18 +176,18 @@ class Turn:
         began = time.time_ns()
         with self.recorder.guarded():
             self._pending.pop(call_id, None)
-            await self.recorder.arecord(self.run.tool_call(call_id, name, plain(context.arguments)))
+            await self._tell(self.run.tool_call(call_id, name, plain(context.arguments)))
         token = self.run.enter(call_id)
         try:
             await call_next()
         except BaseException as error:
             self.run.leave(token)
             with self.recorder.guarded():
-                await self.recorder.arecord(*self._raised(call_id, name, error, began))
+                await self._tell(*self._raised(call_id, name, error, began))
             raise
         self.run.leave(token)
         with self.recorder.guarded():
-            await self.recorder.arecord(*self._gave(call_id, name, as_value(context.result), began))
+            await self._tell(*self._gave(call_id, name, as_value(context.result), began))
 
     def _raised(self, call_id: str, name: str, error: BaseException, began: int) -> list[Event]:
         kind = type(error).__name__
@@ -225,6 +225,11 @@ class Turn:
             else:
                 made += self._gave(call_id, name, as_value(content), None)
         return made
+
+    async def _tell(self, *events: Event) -> None:
+        """Record what happened, unless the run is over: what a stream that was dropped still does is not told."""
+        if self.run.ended is None:
+            await self.recorder.arecord(*events)
 
     # --- the end ------------------------------------------------------------------------------------------
 
