@@ -12,6 +12,7 @@ import pytest
 
 import chatsnapshot
 from chatsnapshot.errors import StoreUnavailable
+from chatsnapshot.importers import following as following_module
 from chatsnapshot.importers.following import SEARCH_SECONDS, SETTLE_SECONDS, Following, follow
 
 
@@ -169,6 +170,7 @@ def test_a_session_that_rests_is_read_to_its_end_and_again_when_it_goes_on(
     assert looked(following)[0] == 2
     assert looked(following) == (0, 0)
     assert ledger.view("runs", "s").runs[0].status == "completed"
+    clock.now += SEARCH_SECONDS
     clock.write(path, line(3, "user", "Three."))
     assert looked(following)[0] == 2
     assert words(ledger) == ["One.", "Two.", "Three."]
@@ -228,6 +230,22 @@ def test_a_store_that_takes_nothing_is_waited_for_and_nothing_is_lost(
         follow(following, lambda _: None, lambda error: told.append(error and str(error)), wait)
     assert told == ["gone fishing", None]
     assert words(ledger) == ["One.", *(f"Round {number}." for number in range(1, 6))]
+
+
+def test_sessions_that_are_written_are_read_before_those_that_rest(
+    ledger: Any, begun: Any, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following_module, "OLD_SECONDS", -1.0)
+    for name in ("old", "older"):
+        clock.write(tmp_path / f"{name}.jsonl", line(1, "user", name, name))
+    clock.now += SETTLE_SECONDS + 1
+    clock.write(tmp_path / "young.jsonl", line(1, "user", "young", "young"))
+    following = begun(tmp_path)
+    looked(following)
+    assert words(ledger) == ["young"]
+    monkeypatch.setattr(following_module, "OLD_SECONDS", 60.0)
+    looked(following)
+    assert words(ledger) == ["young", "old", "older"]
 
 
 def test_only_sessions_can_be_followed(begun: Any, write: Any, named: Any) -> None:

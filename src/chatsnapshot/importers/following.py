@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,9 @@ LOOK_SECONDS = 0.5
 
 SEARCH_SECONDS = 2.0
 """Between two searches for new files."""
+
+OLD_SECONDS = 1.0
+"""In one look, for sessions that rest: after a start there may be thousands of them."""
 
 SETTLE_SECONDS = 600.0
 """A session whose files did not change for so long is read to its end; if it goes on after all, it is read again."""
@@ -57,16 +61,25 @@ class Following:
         return len(self._sessions)
 
     def look(self) -> Iterator[ImportReport]:
-        """Record what is new since the last look; one report for each session that has something."""
+        """Record what is new since the last look; one report for each session that has something.
+
+        Sessions that are being written come first. Of those that rest only as many as fit into a second are read.
+        """
         now = self._clock()
-        if self._searched is None or not 0 <= now - self._searched < SEARCH_SECONDS:
+        searched = self._searched is None or not 0 <= now - self._searched < SEARCH_SECONDS
+        if searched:
             self._search()
             self._searched = now
-        for session in self._sessions.values():
-            if session.changed:
-                yield from self._record(session, ended=session.last_change() < now - SETTLE_SECONDS)
-            elif session.reading and session.last_change() < now - SETTLE_SECONDS:
-                yield from self._record(session, ended=True)
+        due = [
+            session for session in self._sessions.values() if searched or session.reading or not session.read
+        ]
+        begun = time.monotonic()
+        for changed, session in sorted(((one.last_change(), one) for one in due), key=lambda one: -one[0]):
+            rests = changed < now - SETTLE_SECONDS
+            if rests and time.monotonic() - begun > OLD_SECONDS:
+                break
+            if session.changed or (rests and session.reading):
+                yield from self._record(session, ended=rests)
 
     def finish(self) -> Iterator[ImportReport]:
         """Read every session that is under way to its end, as one import would."""
@@ -126,6 +139,11 @@ class _Followed:
         return self._family is not None
 
     @property
+    def read(self) -> bool:
+        """Whether it was ever read."""
+        return bool(self._seen)
+
+    @property
     def changed(self) -> bool:
         """Whether a file is new, longer, or another one."""
         return any(self._state(path) != self._seen.get(path) for path in self.paths)
@@ -161,8 +179,8 @@ class _Followed:
         self._seen.clear()
 
     def last_change(self) -> float:
-        """When one of the files was last written, in seconds of the epoch."""
-        return max((_modified(path) for path in self.paths), default=0.0)
+        """When one of the files was last written, in seconds of the epoch; infinite where none is there now."""
+        return max(filter(None, map(_modified, self.paths)), default=math.inf)
 
     @staticmethod
     def _state(path: str) -> tuple[int, int]:
@@ -173,11 +191,11 @@ class _Followed:
         return found.st_ino, found.st_size
 
 
-def _modified(path: str) -> float:
+def _modified(path: str) -> float | None:
     try:
         return os.stat(path).st_mtime
     except OSError:
-        return 0.0
+        return None
 
 
 def follow(
