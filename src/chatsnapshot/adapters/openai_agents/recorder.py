@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +10,10 @@ from chatsnapshot.adapters.custom import RuntimeRecorder
 from chatsnapshot.adapters.openai_agents.entering import entrance, recording
 from chatsnapshot.adapters.openai_agents.hooking import marker
 from chatsnapshot.adapters.openai_agents.questions import Waiting
+from chatsnapshot.adapters.prompts import KnownPrompts
 from chatsnapshot.adapters.requiring import need, version_of
 
 __all__ = ["OpenAIAgentsRecorder", "install"]
-
-_PROMPTS_MAX = 10_000
 
 
 class OpenAIAgentsRecorder(RuntimeRecorder):
@@ -52,7 +50,8 @@ class OpenAIAgentsRecorder(RuntimeRecorder):
         self.waiting = Waiting()
         """Runs that wait for approvals."""
         self._marker: Any = None
-        self._prompts: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self.prompts = KnownPrompts()
+        """Instructions that are on record."""
 
     async def run(  # type: ignore[override]
         self, starting_agent: Any, input: Any, **options: Any
@@ -80,17 +79,6 @@ class OpenAIAgentsRecorder(RuntimeRecorder):
         if self._marker is None:
             self._marker = marker(self)
         return self._marker
-
-    def is_new_prompt(self, correlation_id: str, agent: str, prompt: str) -> bool:
-        """Whether an agent has these instructions for the first time in a conversation, as far as this recorder knows."""
-        known = (correlation_id, agent)
-        if self._prompts.get(known) == hash(prompt):
-            return False
-        self._prompts[known] = hash(prompt)
-        self._prompts.move_to_end(known)
-        if len(self._prompts) > _PROMPTS_MAX:
-            self._prompts.popitem(last=False)
-        return True
 
     def _check(self, agent: Any) -> None:
         if not isinstance(agent, self._agents.Agent):

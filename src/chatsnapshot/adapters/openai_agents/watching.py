@@ -16,15 +16,15 @@ from chatsnapshot.adapters.openai_agents.items import (
 )
 from chatsnapshot.adapters.openai_agents.questions import paused_facts
 from chatsnapshot.adapters.payloads import text
-from chatsnapshot.adapters.places import Parent
 from chatsnapshot.adapters.plain import plain
 from chatsnapshot.adapters.policy import Event
+from chatsnapshot.adapters.surroundings import parent_of
 from chatsnapshot.clock import idempotent_uuid, time_text, uuid_text
 
 if TYPE_CHECKING:
     from chatsnapshot.adapters.observed import Earlier, ObservedRun
     from chatsnapshot.adapters.openai_agents.recorder import OpenAIAgentsRecorder
-    from chatsnapshot.adapters.places import Token
+    from chatsnapshot.adapters.places import Parent, Token
 
 __all__ = ["Told", "Watch"]
 
@@ -65,13 +65,10 @@ class Watch:
         """The run that this one happens in: the tool call around, or the run whose guardrail or hook this is."""
         here = self.recorder.parent_here()
         self.around = here.cause if here is not None else None
-        outer = self.above.run if self.above is not None else None
-        if outer is None or outer.ended is not None:
-            return here if here is not None and here.inside_tool else None
-        if here is not None and self.above is not None and here.cause != self.above.around:
-            return here
-        cause = outer.calls.get(self.given.tool_call_id or "") or outer.started_event
-        return Parent(outer.run_id, cause, outer.agent, outer.correlation_id, True)
+        above = self.above
+        if above is None:
+            return parent_of(here, None, None)
+        return parent_of(here, above.run, above.around, self.given.tool_call_id)
 
     def correlation(self) -> str | None:
         """The conversation of the run; ``None`` while it is not known and no run was begun."""
@@ -138,7 +135,7 @@ class Watch:
         if run is None:
             return []
         run.agent = name
-        if not prompt or not self.recorder.is_new_prompt(run.correlation_id, name, prompt):
+        if not prompt or not self.recorder.prompts.is_new(run.correlation_id, name, prompt):
             return []
         return [run.message("system", [text(prompt)], cause=run.started_event)]
 
