@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import json
 from typing import Any
 
@@ -22,6 +23,13 @@ class AG2Bench(AdapterBench):
     title = "AG2 1.x"
     package = "ag2"
     usage = _USAGE
+
+    def missing(self) -> str | None:
+        """AG2 with a test model that can play failures; that of 1.0 cannot."""
+        if self.version() is not None:
+            model: Any = importlib.import_module("ag2.testing").TestConfig
+            return None if "raise_tool_errors" in inspect.signature(model).parameters else "ag2>=1.2"
+        return self.package
 
     def recorder(self, ledger: Any) -> AG2Recorder:
         """An ``AG2Recorder``."""
@@ -172,8 +180,8 @@ def _call(name: str, **arguments: Any) -> Any:
 
 
 def _scripted(*turns: Any) -> Any:
-    testing: Any = importlib.import_module("ag2.testing")
-    return testing.TestConfig(*map(_turn, turns), raise_tool_errors=False)
+    model: Any = importlib.import_module("ag2.testing").TestConfig
+    return model(*map(_turn, turns), raise_tool_errors=False)
 
 
 def _turn(turn: Any) -> Any:
