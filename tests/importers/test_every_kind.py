@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,57 @@ def test_no_damage_makes_an_importer_raise(
     assert 0 <= importer.looks_like(bytes(data)) <= 1
     for one in importer.read(bytes(data)):
         assert 0 <= one.offset <= len(data)
+
+
+JUNK: list[Any] = [
+    None,
+    5,
+    -1.5,
+    True,
+    "",
+    "\ud800",
+    [],
+    {},
+    [None],
+    {"$type": "x"},
+    [[1]],
+    1e300,
+    [{"role": "user"}],
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where there is something in a document."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield (*path, key)
+        yield from places(one, (*path, key))
+
+
+@given(
+    file=st.sampled_from([one for one in SMALL if one[1].endswith((".json", ".traj"))]),
+    changes=st.lists(st.tuples(st.integers(0, 10**6), st.sampled_from(JUNK)), min_size=1, max_size=6),
+)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_stands_in_a_file_its_events_fit_their_schemas_and_have_ids_of_their_own(
+    shared_data: Path, file: tuple[str, str], changes: list[tuple[int, Any]]
+) -> None:
+    kind, name = file
+    document = json.loads((shared_data / name).read_text(encoding="utf-8"))
+    for place, junk in changes:
+        found = list(places(document))
+        if not found:
+            break
+        *path, key = found[place % len(found)]
+        inside = document
+        for step in path:
+            inside = inside[step]
+        inside[key] = copy.deepcopy(junk)
+    made = [piece for piece in importer_of(kind).read(json.dumps(document).encode()) if _is_made(piece)]
+    assert len({piece.event["event_id"] for piece in made}) == len(made)
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        for piece in made:
+            ledger.record(**piece.event)
 
 
 def many(count: int) -> bytes:

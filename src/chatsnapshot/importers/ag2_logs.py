@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from chatsnapshot import jsonvalue
 from chatsnapshot.importers.base import Piece, Problem, event_id, name_text, title_of
+from chatsnapshot.importers.chatrun import fitting
 from chatsnapshot.importers.jsontext import Document, read_object
 
 __all__ = ["AG2Logs"]
@@ -229,7 +230,7 @@ class _Run:
             "correlation_id": self.correlation,
             "causation_id": self.cause,
             "source": source or _source("system", None),
-            "payload": payload,
+            "payload": fitting(event_type, {**payload}),
         }
         self.cause = event_id(self.correlation, key)
         return Piece(offset, event)
