@@ -106,26 +106,33 @@ def _class() -> Any:
             return node
 
         async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
-            watch, recorder = self._watch(ctx), self._recorder
-            if watch is None:
+            watch = self._watch(ctx)
+            if watch is None or watch.in_model:
                 return await handler(request_context)
+            watch.in_model = True
+            try:
+                return await self._model_request(watch, request_context, handler)
+            finally:
+                watch.in_model = False
+
+        async def _model_request(self, watch: Watch, request_context: Any, handler: Any) -> Any:
+            recorder = self._recorder
             made: list[Any] = []
             with recorder.guarded():
                 made = watch.asking(request_context.messages[-1] if request_context.messages else None)
             await recorder.arecord(*made)
-            began = (time.time_ns(), time.monotonic_ns())
+            watch.asked(request_context.model)
             made = []
             try:
                 response = await handler(request_context)
             except BaseException as error:
                 with recorder.guarded():
-                    skipped = isinstance(error, raised.SkipModelRequest)
-                    if not skipped:
-                        made = watch.model_failed(error, request_context.model, began)
+                    if not isinstance(error, raised.SkipModelRequest):
+                        made = watch.model_failed(error)
                 recorder.record(*made)
                 raise
             with recorder.guarded():
-                made = watch.answered(response, began)
+                made = watch.answered(response)
             await recorder.arecord(*made)
             return response
 
@@ -133,18 +140,19 @@ def _class() -> Any:
             self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any
         ) -> Any:
             watch, recorder = self._watch(ctx), self._recorder
-            if watch is None:
+            if watch is None or call.tool_call_id in watch.executing:
                 return await handler(args)
             made: list[Any] = []
             with recorder.guarded():
                 made = watch.tool_began(call, args)
             await recorder.arecord(*made)
-            began = (time.time_ns(), time.monotonic_ns())
+            began = time.monotonic_ns()
             made = []
             try:
                 with watch.run.inside(call.tool_call_id) if watch.run is not None else nullcontext():
                     result = await handler(args)
             except (raised.CallDeferred, raised.ApprovalRequired):
+                watch.executing.pop(call.tool_call_id, None)
                 raise
             except raised.SkipToolExecution as skipped:
                 with recorder.guarded():

@@ -53,6 +53,14 @@ class Watch:
         self.child_of = parent_of(here, above.run if above else None, above.around if above else None)
         self._prompt: Any = None
         self._answered: set[str] = set()
+        self._asked: dict[str, Any] = {}
+        """Tool call id to the arguments as the model wrote them."""
+        self.executing: dict[str, str] = {}
+        """Tools that are executed now: call id to the name of the tool."""
+        self.in_model = False
+        """Whether a model is being asked now."""
+        self._since: tuple[Any, int, int] | None = None
+        """The model that is being asked, and since when: nanoseconds since 1970, and by the clock that never goes back."""
 
     # --- the life of the run ------------------------------------------------------------------------------
 
@@ -120,9 +128,15 @@ class Watch:
         """The run raised, or was stopped."""
         if self.run is None:
             return []
+        stopped = {"message": "cancelled with its run"}
+        made: list[Event | None] = [*self.model_failed(error)]
+        made += [
+            self.run.tool_result(call_id, name, error=stopped) for call_id, name in self.executing.items()
+        ]
+        self.executing.clear()
         if isinstance(error, _STOPPED):
-            return [self.run.cancelled(type(error).__name__)]
-        return [self.run.failed(error)]
+            return [*made, self.run.cancelled(type(error).__name__)]
+        return [*made, self.run.failed(error)]
 
     # --- models -------------------------------------------------------------------------------------------
 
@@ -165,7 +179,7 @@ class Watch:
             return []  # what the person said is on record
         made: list[Event] = []
         if call_id not in run.calls:
-            made.append(run.tool_call(call_id, part.tool_name, None))
+            made.append(run.tool_call(call_id, part.tool_name, self._asked.get(call_id)))
         if outcome == "success":
             made.append(run.tool_result(call_id, part.tool_name, result=part.content))
         else:
@@ -173,11 +187,20 @@ class Watch:
             made.append(run.tool_result(call_id, part.tool_name, error={"message": told}, status=outcome))
         return made
 
-    def answered(self, response: Any, began: tuple[int, int]) -> list[Event]:
+    def asked(self, model: Any) -> None:
+        """A model is being asked from now on."""
+        self._since = (model, time.time_ns(), time.monotonic_ns())
+
+    def answered(self, response: Any) -> list[Event]:
         """A model answered: the call with its tokens, the message, and the tools that the provider ran."""
-        run = self.run
-        if run is None:
+        run, since = self.run, self._since
+        self._since = None
+        if run is None or since is None:
             return []
+        self._asked = {
+            part.tool_call_id: part.args for part in response.parts if part.part_kind == "tool-call"
+        }
+        self._answered.difference_update(self._asked)
         made = [
             run.model_call(
                 model=response.model_name,
@@ -185,7 +208,7 @@ class Watch:
                 usage=usage_of(response.usage),
                 response_id=response.provider_response_id,
                 finish_reason=response.finish_reason,
-                **_took(began),
+                **_took(since),
             )
         ]
         if parts := response_parts(response):
@@ -195,12 +218,13 @@ class Watch:
             made.append(run.tool_result(tool.call_id, tool.name, result=tool.result))
         return made
 
-    def model_failed(self, error: BaseException, model: Any, began: tuple[int, int]) -> list[Event]:
+    def model_failed(self, error: BaseException) -> list[Event]:
         """A model failed, or the run was stopped while it answered."""
-        if self.run is None:
+        since, self._since = self._since, None
+        if self.run is None or since is None:
             return []
         ending = {"status": "cancelled"} if isinstance(error, _STOPPED) else {"error": error}
-        return [self.run.model_call(model=getattr(model, "model_name", None), **_took(began), **ending)]
+        return [self.run.model_call(model=getattr(since[0], "model_name", None), **_took(since), **ending)]
 
     # --- tools --------------------------------------------------------------------------------------------
 
@@ -208,29 +232,28 @@ class Watch:
         """A tool is executed; one that was deferred while it was executed is on record already."""
         run = self.run
         self._answered.add(call.tool_call_id)
+        self.executing[call.tool_call_id] = call.tool_name
         if run is None or call.tool_call_id in run.calls:
             return []
         return [run.tool_call(call.tool_call_id, call.tool_name, plain(arguments))]
 
-    def tool_gave(self, call: Any, result: Any, began: tuple[int, int]) -> list[Event]:
+    def tool_gave(self, call: Any, result: Any, began: int) -> list[Event]:
         """A tool gave its result."""
-        if self.run is None:
+        if self.executing.pop(call.tool_call_id, None) is None or self.run is None:
             return []
-        took = time.monotonic_ns() - began[1]
+        took = time.monotonic_ns() - began
         return [self.run.tool_result(call.tool_call_id, call.tool_name, result=result, duration_ns=took)]
 
-    def tool_failed(self, call: Any, error: Any, began: tuple[int, int], **more: Any) -> list[Event]:
+    def tool_failed(self, call: Any, error: Any, began: int) -> list[Event]:
         """A tool failed; ``error`` is what it raised, or the facts of it."""
-        if self.run is None:
-            return []
-        took = time.monotonic_ns() - began[1]
-        return [
-            self.run.tool_result(call.tool_call_id, call.tool_name, error=error, duration_ns=took, **more)
-        ]
+        if self.executing.pop(call.tool_call_id, None) is None or self.run is None:
+            return []  # it was stopped with its run, which has ended
+        took = time.monotonic_ns() - began
+        return [self.run.tool_result(call.tool_call_id, call.tool_name, error=error, duration_ns=took)]
 
 
-def _took(began: tuple[int, int]) -> dict[str, Any]:
-    return {"started_at": time_text(began[0]), "duration_ns": time.monotonic_ns() - began[1]}
+def _took(since: tuple[Any, int, int]) -> dict[str, Any]:
+    return {"started_at": time_text(since[1]), "duration_ns": time.monotonic_ns() - since[2]}
 
 
 def _are_requests(output: Any) -> bool:
