@@ -6,8 +6,8 @@ from typing import Any
 
 from chatsnapshot.adapters.custom import RuntimeRecorder
 from chatsnapshot.adapters.observed import ObservedRun
-from chatsnapshot.adapters.places import parent_here
 from chatsnapshot.adapters.web.carrying import carried_here
+from chatsnapshot.adapters.web.header import Carried
 from chatsnapshot.clock import uuid7, uuid_text
 
 __all__ = ["caller_here", "in_scope"]
@@ -21,12 +21,14 @@ def in_scope(ledger: Any) -> bool:
 def caller_here(recorder: RuntimeRecorder, name: str, correlation_id: str | None = None) -> ObservedRun:
     """Builds the events of a call that is made here; it is never begun nor ended.
 
-    In a scope that is its run, with its cause and its agent. Elsewhere the call belongs to the recorder's correlation,
-    to ``correlation_id``, or to a new one, and ``name`` is who calls.
+    In a scope that is its run, with its cause and its agent; in auto mode the run of the process. Elsewhere the call
+    belongs to the recorder's correlation, to ``correlation_id``, or to a new one, and ``name`` is who calls.
     """
     ledger = recorder.ledger
     here = carried_here(ledger) if hasattr(ledger, "scope_owner") else None
-    above = parent_here(ledger)
+    above = recorder.parent_here()
+    if here is None and above is not None and above.correlation_id is not None:
+        here = Carried(above.correlation_id, above.cause, above.run_id)
     correlation = here.correlation_id if here else recorder.correlation_id or correlation_id
     correlation = correlation or uuid_text(uuid7()[0])
     caller = ObservedRun(

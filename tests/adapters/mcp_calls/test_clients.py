@@ -200,3 +200,21 @@ def test_a_version_that_is_too_old_says_what_it_lacks(monkeypatch: pytest.Monkey
     told = r"mcp .* has no mcp.ClientSession.call_tool; recording needs mcp>="
     with chatsnapshot.open("memory:") as ledger, pytest.raises(LedgerError, match=told):
         McpClientRecorder(ledger).attach(object())
+
+
+def test_auto_mode_records_the_calls_of_clients_in_the_run_of_the_process() -> None:
+    async def call() -> Any:
+        async with Client(demo_server()) as client:
+            return await client.call_tool("add", {"a": 2, "b": 3})
+
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        with chatsnapshot.autorecord(ledger, runtimes=["mcp"]) as recording:
+            asyncio.run(call())
+            assert not recording.failures
+        started, call_made, response, ended = ledger.read()
+        assert call_made.event_type == "integration.call"
+        assert call_made.payload["operation"] == "tools/call add"
+        assert call_made.causation_id == started.event_id
+        assert call_made.correlation_id == response.correlation_id == started.correlation_id
+        assert response.causation_id == call_made.event_id
+        assert (started.event_type, ended.event_type) == ("execution.run_started", "execution.run_completed")

@@ -32,6 +32,7 @@ RUNTIMES: tuple[Runtime, ...] = (
     Runtime("crewai", "crewai", "crewai", "CrewAIRecorder"),
     Runtime("google_adk", "google.adk.runners", "google_adk", "GoogleADKRecorder"),
     Runtime("agent_framework", "agent_framework", "agent_framework", "AgentFrameworkRecorder"),
+    Runtime("mcp", "mcp", "mcp_calls", "McpClientRecorder"),
 )
 
 
