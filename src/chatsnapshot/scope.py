@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Frame",
     "Scope",
+    "Within",
     "current_frame",
     "in_context",
     "in_context_async",
@@ -39,20 +40,39 @@ class Frame(NamedTuple):
     """Which scope object it is of, so that leaving finds it again, in this context and in no other."""
 
 
+class Within:
+    """The mark of a scope that only holds where ``here()`` is true.
+
+    For hooks that enter a scope in the context of their caller and are not called in that context when it is over.
+    """
+
+    __slots__ = ("here",)
+
+    def __init__(self, here: Callable[[], bool]) -> None:
+        self.here = here
+
+
 _innermost: contextvars.ContextVar[Frame | None] = contextvars.ContextVar("chatsnapshot_scope", default=None)
 
 
 def current_frame(owner: int) -> Frame | None:
     """The innermost scope of one ledger in this context."""
     frame = _innermost.get()
-    while frame is not None and frame.owner != owner:
+    while frame is not None and (frame.owner != owner or not _holds(frame)):
         frame = frame.outer
     return frame
 
 
 def innermost_frame() -> Frame | None:
     """The innermost scope of this context, of whichever ledger."""
-    return _innermost.get()
+    frame = _innermost.get()
+    while frame is not None and not _holds(frame):
+        frame = frame.outer
+    return frame
+
+
+def _holds(frame: Frame) -> bool:
+    return not isinstance(frame.mark, Within) or frame.mark.here()
 
 
 def new_frame(
@@ -88,10 +108,10 @@ class Scope:
     comes from the outer one. The scope's own :meth:`record` works wherever the scope object goes, also in threads.
     """
 
-    def __init__(self, ledger: Ledger, frame: Frame) -> None:
+    def __init__(self, ledger: Ledger, frame: Frame, mark: object = None) -> None:
         self._ledger = ledger
         self._frame = frame
-        self._mark = object()
+        self._mark = object() if mark is None else mark
 
     @property
     def correlation_id(self) -> str | None:

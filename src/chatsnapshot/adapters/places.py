@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from chatsnapshot.clock import uuid_bytes, uuid_text
-from chatsnapshot.scope import Scope, current_frame, new_frame
+from chatsnapshot.scope import Scope, Within, current_frame, new_frame
 
 __all__ = ["Parent", "Token", "enter", "leave", "parent_here"]
 
@@ -42,13 +43,22 @@ _innermost: ContextVar[_Tool | None] = ContextVar("chatsnapshot_tool", default=N
 
 
 def enter(
-    ledger: Any, correlation_id: str, cause: str | None, run_id: str | None, agent: str | None
+    ledger: Any,
+    correlation_id: str,
+    cause: str | None,
+    run_id: str | None,
+    agent: str | None,
+    here: Callable[[], bool] | None = None,
 ) -> Token | None:
-    """Be inside of a tool call from here on; ``None`` where the ledger knows no scopes or nothing caused it."""
+    """Be inside of a tool call from here on; ``None`` where the ledger knows no scopes or nothing caused it.
+
+    With ``here`` only where that is true: for a hook whose context also others go on in.
+    """
     owner = getattr(ledger, "scope_owner", None)
     if owner is None or cause is None:
         return None
-    scope = Scope(ledger, new_frame(owner, correlation_id, None, uuid_bytes(cause), run_id))
+    frame = new_frame(owner, correlation_id, None, uuid_bytes(cause), run_id)
+    scope = Scope(ledger, frame, None if here is None else Within(here))
     tool = _Tool(owner, cause, agent, _innermost.get())
     scope.__enter__()
     _innermost.set(tool)
@@ -71,9 +81,9 @@ def parent_here(ledger: Any) -> Parent | None:
         return None
     cause = uuid_text(frame.cause)
     tool = _innermost.get()
-    while tool is not None and tool.owner != owner:
+    while tool is not None and (tool.owner != owner or tool.cause != cause):
         tool = tool.outer
-    inside = tool is not None and tool.cause == cause
+    inside = tool is not None
     return Parent(frame.run_id, cause, tool.agent if tool and inside else None, frame.correlation_id, inside)
 
 

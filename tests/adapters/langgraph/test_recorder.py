@@ -432,6 +432,103 @@ def test_another_recorder_inside_of_a_node_makes_a_child_run(ledger: Any, record
     assert child.correlation_id != "t"
 
 
+def test_code_of_an_async_graph_records_under_its_node_and_nothing_stays_behind(
+    ledger: Any, recorder: Any
+) -> None:
+    """The end of an async node is told in another context than its beginning."""
+    later: list[asyncio.Task[None]] = []
+    release = asyncio.Event()
+
+    async def background() -> None:
+        await release.wait()
+        ledger.record("user.note", {"in": "background"})
+
+    async def probe(n: int) -> int:
+        """Record something."""
+        ledger.record("user.note", {"in": f"tool {n}"})
+        later.append(asyncio.create_task(background()))
+        return n
+
+    async def own(state: Any) -> Any:
+        ledger.record("user.note", {"in": "node"})
+        return {}
+
+    inner = agent(
+        "alpha", scripted([calling("probe", "c1", n=1), calling("probe", "c2", n=2)], "ok"), [probe]
+    )
+    graph = of_graph({"inner": inner, "own": own}, (graphs.START, "inner"), ("inner", "own"))
+
+    async def main() -> None:
+        await graph.ainvoke(HELLO, recorder.config("t"))
+        with pytest.raises(chatsnapshot.InvalidEvent):
+            ledger.record("user.note", {"in": "nothing"})
+        await agent("beta", scripted("hi")).ainvoke(HELLO, recorder.config("u"))
+        release.set()
+        await asyncio.gather(*later)
+
+        async def afterwards() -> None:
+            with pytest.raises(chatsnapshot.InvalidEvent):
+                ledger.record("user.note", {"in": "a task of later"})
+
+        await asyncio.create_task(afterwards())
+
+    asyncio.run(main())
+    notes = list(ledger.read(event_type="user.note"))
+    causes = [(one.payload["in"], ledger.get(one.causation_id).payload) for one in notes]
+    assert {told_in: cause.get("call_id") for told_in, cause in causes if "tool" in told_in} == {
+        "tool 1": "c1",
+        "tool 2": "c2",
+    }
+    assert [cause.get("node") for told_in, cause in causes if told_in == "node"] == ["own"]
+    assert {cause.get("call_id") for told_in, cause in causes if told_in == "background"} == {"c1", "c2"}
+    second = next(one for one in told(ledger, "run_started") if one.correlation_id == "u")
+    assert second.causation_id is None
+
+
+def test_an_interrupted_async_graph_is_resumed_in_the_same_task(ledger: Any, recorder: Any) -> None:
+    def asking(state: Any) -> Any:
+        return {"messages": [messages.AIMessage(str(types.interrupt("Sure?")))]}
+
+    inner = of_graph({"ask": asking}, (graphs.START, "ask"), name="inner")
+    graph = of_graph({"sub": inner}, (graphs.START, "sub"), name="outer", checkpointer=InMemorySaver())
+
+    async def main() -> None:
+        await graph.ainvoke(HELLO, recorder.config("t"))
+        await graph.ainvoke(types.Command(resume="yes"), recorder.config("t"))
+
+    asyncio.run(main())
+    (question,) = told(ledger, "human_input_requested")
+    (answer,) = told(ledger, "human_input_received")
+    (resumed,) = told(ledger, "run_resumed")
+    assert answer.causation_id == question.event_id
+    assert resumed.causation_id == answer.event_id
+    assert {one.correlation_id for one in ledger.read()} == {"t"}
+
+
+def test_a_run_that_a_tool_of_an_async_graph_starts_is_a_child_run(ledger: Any, recorder: Any) -> None:
+    from chatsnapshot.adapters.custom import RuntimeRecorder
+
+    other = RuntimeRecorder(ledger, runtime="other")
+
+    async def ask_other(question: str) -> str:
+        """Ask an agent of another runtime."""
+        await asyncio.sleep(0)
+        run = other.begin("helper", key=question)
+        assert run is not None
+        await other.arecord(run.started(question), run.completed("ho"))
+        other.end(run)
+        return "ho"
+
+    model = scripted(
+        [calling("ask_other", "c1", question="a"), calling("ask_other", "c2", question="b")], "ok"
+    )
+    asyncio.run(agent("alpha", model, [ask_other]).ainvoke(HELLO, recorder.config("t")))
+    children = [one for one in told(ledger, "run_started") if one.source.runtime == "other"]
+    causes = {one.payload["input"]: ledger.get(one.causation_id).payload["call_id"] for one in children}
+    assert causes == {"a": "c1", "b": "c2"}
+    assert "t" not in {one.correlation_id for one in children}
+
+
 def test_nothing_is_left_behind_after_runs(ledger: Any, recorder: Any) -> None:
     graph = agent("alpha", scripted([calling("add", a=1, b=2)], "ok", RuntimeError("down")), [add])
     graph.invoke(HELLO, recorder.config())

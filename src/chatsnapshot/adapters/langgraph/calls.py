@@ -122,7 +122,7 @@ def tool_start(watch: Watch, facts: Facts, name: str, arguments: Any, call_id: s
             events.append(run.tool_call(place.call_id, name, arguments))
         place.last = run.last
         watch.recorder.record(*events)
-        place.token = run.enter(place.call_id)
+        watch.enter(place)
 
 
 def tool_end(watch: Watch, run_id: Any, output: Any) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from chatsnapshot.adapters.langgraph.telling import commands_in, messages_in, output_of, rest_of, said
 from chatsnapshot.adapters.langgraph.watch import Facts, Place, Watch
 from chatsnapshot.adapters.observed import ObservedRun
-from chatsnapshot.adapters.places import enter
 from chatsnapshot.adapters.plain import plain
 from chatsnapshot.adapters.policy import Event
 
@@ -99,7 +98,7 @@ def _node(watch: Watch, facts: Facts, above: Place, inputs: Any) -> None:
         place.last = graph.step_cause
         with watch.inside(place) as run:
             watch.recorder.record(run.state(facts.name, node=facts.name, step=step, status="started"))
-        place.token = enter(watch.recorder.ledger, run.correlation_id, place.last, run.run_id, place.agent)
+        watch.enter(place)
 
 
 def chain_end(watch: Watch, run_id: Any, outputs: Any) -> None:

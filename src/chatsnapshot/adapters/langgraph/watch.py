@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.langgraph.telling import Said, is_message, said
 from chatsnapshot.adapters.observed import ObservedRun
-from chatsnapshot.adapters.places import Parent, Token
+from chatsnapshot.adapters.places import Parent, Token, enter, leave
 from chatsnapshot.adapters.policy import Event
 
 if TYPE_CHECKING:
@@ -195,6 +196,16 @@ class Place:
         return self.run.agent
 
 
+_entered: ContextVar[tuple[tuple[Any, Token], ...]] = ContextVar("chatsnapshot_langgraph_entered", default=())
+"""The nodes and tools that were entered in this context and not left in it: run of LangChain, and how to leave."""
+
+
+def _current_config() -> Any:
+    import langchain_core.runnables.config
+
+    return langchain_core.runnables.config.var_child_runnable_config.get()
+
+
 class Watch:
     """The runs that a handler hears of."""
 
@@ -225,7 +236,7 @@ class Watch:
         place = self._places.pop(run_id, None)
         if place is not None:
             if place.token is not None:
-                place.run.leave(place.token)
+                leave(place.token)
             if place.is_run:
                 for inner in place.inner:
                     self._places.pop(inner, None)
@@ -309,6 +320,43 @@ class Watch:
                 yield run
             finally:
                 context.last, run.agent = run.last, agent
+
+    # --- code inside of nodes and tools -----------------------------------------------------------------------
+
+    def enter(self, place: Place) -> None:
+        """From here on what is recorded in a node or tool is caused by it.
+
+        This is called in the context of whoever calls the node; the code of the node runs in a copy of that. In an async
+        graph the end is told in yet another copy, so the scope stays behind here: it holds only where LangChain's config
+        says that code of the node runs, and the next one that is entered takes it away.
+        """
+        stack = _entered.get()
+        while stack and stack[-1][0] not in self._places:
+            leave(stack[-1][1])
+            stack = stack[:-1]
+        run, run_id = place.run, place.facts.run_id
+        place.token = enter(
+            self.recorder.ledger,
+            run.correlation_id,
+            place.last,
+            run.run_id,
+            place.agent,
+            lambda: self.runs_in(run_id),
+        )
+        if place.token is not None:
+            stack = (*stack, (run_id, place.token))
+        _entered.set(stack)
+
+    def runs_in(self, run_id: Any) -> bool:
+        """Whether the code of here and now runs inside of a run of LangChain."""
+        config = _current_config()
+        inner = getattr((config or {}).get("callbacks"), "parent_run_id", None)
+        if inner == run_id:
+            return True
+        place = self._places.get(inner)
+        while place is not None and place.facts.run_id != run_id:
+            place = place.above
+        return place is not None
 
     # --- messages -----------------------------------------------------------------------------------------
 
