@@ -33,7 +33,7 @@ if [ -n "$lock" ]; then
 else
     case $set_name in
         demo) extras=ag2 ;;
-        test) extras=ag2,test ;;
+        test | core) extras=ag2,test ;;
         bench | docs | lock) extras=$set_name ;;
         *) echo "There is no requirements/$set_name.txt." >&2; exit 1 ;;
     esac

@@ -18,6 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "requirements"
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 PLATFORMS = "sys_platform != 'win32'"
+ELSEWHERE = {
+    "attrs", "hypothesis", "jsonschema-rs", "numpy", "pandas", "protobuf", "pydantic", "pymerkle", "pytest",
+    "pytest-timeout", "pytest-xdist", "regex", "rfc8785",
+}  # fmt: skip
+"""What of the test extra is needed by the tests that run on every Python: no server, no runtime, no tool."""
 HEADER = "# Written by `make lock` from pyproject.toml; change that file instead.\n"
 
 
@@ -29,16 +34,19 @@ def main() -> None:
     base = [*core, *project["build-system"]["requires"]]
     demo = [*base, *extras["ag2"]]
     test = [*demo, *extras["test"]]
+    elsewhere = [*base, *(need for need in extras["test"] if name_of(need) in ELSEWHERE)]
 
     for python in PYTHONS:
         folder = FOLDER / f"py{python.replace('.', '')}"
         demo_lock = resolve(demo, python)
         write(folder / "demo.txt", demo_lock)
-        write(folder / "test.txt", resolve(test, python, constraints=demo_lock))
+        test_lock = resolve(test, python, constraints=demo_lock)
+        write(folder / "test.txt", test_lock)
+        write(folder / "core.txt", resolve(elsewhere, python, constraints=test_lock))
 
     lowest = resolve(core, "3.10", "--resolution", "lowest-direct", "--no-deps")
     pins = re.findall(r"^[\w.-]+==[^\s;]+", lowest, re.MULTILINE)
-    write(FOLDER / "lowest.txt", resolve([*test, *pins], "3.10"))
+    write(FOLDER / "lowest.txt", resolve([*elsewhere, *pins], "3.10"))
 
     write(FOLDER / "bench.txt", resolve([*base, *extras["bench"]]))
     write(FOLDER / "docs.txt", resolve(extras["docs"]))
@@ -51,6 +59,13 @@ def main() -> None:
         python = next(line.removeprefix("# python: ") for line in lines if line.startswith("# python: "))
         beside = tools if inputs.parent.name == "runtimes" else []
         write(inputs.with_suffix(".txt"), resolve([*beside, *needs], python))
+
+
+def name_of(need: str) -> str:
+    """The package that a requirement names."""
+    found = re.match(r"[\w.-]+", need)
+    assert found is not None, need
+    return found[0]
 
 
 def resolve(

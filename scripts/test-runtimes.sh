@@ -1,7 +1,8 @@
 #!/bin/sh
 # Run the tests where one environment is not enough: every supported Python, the oldest dependencies that
 # pyproject.toml admits, and every agent runtime that has a requirements/runtimes/NAME.in.
-# What is missing is a failure in CI and a skip with its reason elsewhere. JOBS tests at a time (2).
+# What is missing is a failure in CI and a skip with its reason elsewhere. JOBS tests at a time (2), and JOBS environments
+# are set up at a time, all before the tests begin: pip waits much, and uses one processor.
 set -u
 cd "$(dirname "$0")/.."
 failed=0
@@ -42,24 +43,46 @@ core="$brief tests/integrity tests/kinds tests/stores/jsonl tests/cli/test_recor
     --ignore=tests/integrity/test_stranger_verifier.py --ignore=tests/kinds/test_size.py
     --ignore=tests/stores/jsonl/test_torn_tails.py --ignore=tests/stores/jsonl/test_power_loss.py"
 
+# The environments, a line each: FOLDER SET PYTHON.
+environments=$(mktemp)
+trap 'rm -f "$environments"' EXIT
+usual=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true)
+for version in 3.10 3.11 3.12 3.13; do
+    [ "$version" = "$usual" ] && continue
+    python=$(sh scripts/find-python.sh "$version" 2>/dev/null) && echo ".venvs/py$version core $python"
+done >>"$environments"
+python=$(sh scripts/find-python.sh 3.10 2>/dev/null) && echo ".venvs/lowest lowest $python" >>"$environments"
+for inputs in requirements/runtimes/*.in; do
+    [ -f "$inputs" ] || continue
+    name=$(basename "$inputs" .in)
+    python=$(sh scripts/find-python.sh "$(sed -n 's/^# python: //p' "$inputs")" 2>/dev/null) &&
+        echo ".venvs/$name runtimes/$name $python"
+done >>"$environments"
+begun=$(now)
+# One that fails is tried again when its turn has come, and then said.
+xargs -P "$jobs" -L 1 sh scripts/environment.sh <"$environments" || true
+echo "== environments set up in $(($(now) - begun)) s"
+
+python_of() { sed -n "s|^$1 [^ ]* ||p" "$environments"; }
+
 core() {
     CHATSNAPSHOT_TEST_PROFILE=short try "$@" -k "not on_a_server and not any_history"
 }
 
-usual=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true)
 for version in 3.10 3.11 3.12 3.13; do
     if [ "$version" = "$usual" ]; then
         echo "== Python $version: tested by make test"
-    elif python=$(sh scripts/find-python.sh "$version" 2>/dev/null); then
+    elif python=$(python_of ".venvs/py$version") && [ -n "$python" ]; then
         [ "$version" = 3.13 ] && tests=$core || tests=$brief
         # shellcheck disable=SC2086  # a list of paths
-        core ".venvs/py$version" test "$python" $tests
+        core ".venvs/py$version" core "$python" $tests
     else
         missing "Python $version was not found"
     fi
 done
 
-if python=$(sh scripts/find-python.sh 3.10 2>/dev/null); then
+python=$(python_of .venvs/lowest)
+if [ -n "$python" ]; then
     # shellcheck disable=SC2086  # a list of paths
     core .venvs/lowest lowest "$python" $core
 else
@@ -70,7 +93,8 @@ for inputs in requirements/runtimes/*.in; do
     [ -f "$inputs" ] || continue
     name=$(basename "$inputs" .in)
     tests=$(sed -n 's/^# tests: //p' "$inputs")
-    python=$(sh scripts/find-python.sh "$(sed -n 's/^# python: //p' "$inputs")") || { missing "a Python for $name"; continue; }
+    python=$(python_of ".venvs/$name")
+    [ -n "$python" ] || { missing "a Python for $name"; continue; }
     # shellcheck disable=SC2086  # a list of paths
     CHATSNAPSHOT_RUNTIME=$name try ".venvs/$name" "runtimes/$name" "$python" -m "not faults and not browser" \
         -k "not mongodb" $tests
