@@ -21,6 +21,7 @@ class PydanticAIBench(AdapterBench):
 
     runtime = "pydantic_ai"
     package = "pydantic-ai-slim"
+    title = "Pydantic AI"
     usage = _USAGE
     lacks = MappingProxyType({"handoff": "an agent is a tool of another one, or the program goes on with it"})
 
