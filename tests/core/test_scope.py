@@ -10,6 +10,8 @@ import pytest
 
 import chatsnapshot
 from chatsnapshot import InvalidEvent, Ledger, Source
+from chatsnapshot.clock import uuid_bytes
+from chatsnapshot.scope import Scope, Within, innermost_frame, new_frame
 
 
 def test_a_scope_fills_in_and_records_nothing(ledger: Ledger) -> None:
@@ -170,3 +172,18 @@ def test_causes_can_be_given_in_every_form(ledger: Ledger) -> None:
     entries = [ledger.record("a.c", correlation_id="c", causation_id=form) for form in forms]
     assert [entry.causation_id for entry in entries[:4]] == [cause.event_id] * 4
     assert entries[4].causation_id == forms[4].event_id
+
+
+def test_a_scope_that_holds_only_somewhere_is_passed_over_elsewhere(ledger: Ledger) -> None:
+    here = True
+    cause = ledger.record("a.b", correlation_id="c")
+    outer = ledger.scope("outer")
+    frame = new_frame(ledger.scope_owner, "inner", None, uuid_bytes(cause.event_id), None)
+    with outer, Scope(ledger, frame, Within(lambda: here)):
+        inside = ledger.record("a.c")
+        here = False
+        outside = ledger.record("a.c")
+        assert innermost_frame() is not None
+    assert (inside.correlation_id, inside.causation_id) == ("inner", cause.event_id)
+    assert (outside.correlation_id, outside.causation_id) == ("outer", None)
+    assert innermost_frame() is None
