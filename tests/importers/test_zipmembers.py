@@ -75,9 +75,10 @@ def test_of_several_members_with_one_name_the_last_counts() -> None:
     assert [one.data for one in read(stream.getvalue())] == [b"new"]
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 @pytest.mark.parametrize("streamed", [False, True])
-def test_without_its_directory_an_archive_is_read_member_by_member(streamed: bool) -> None:
-    data = archive(streamed=streamed)
+def test_without_its_directory_an_archive_is_read_member_by_member(streamed: bool, method: int) -> None:
+    data = archive(method, streamed=streamed)
     torn = data[: data.index(b"PK\x01\x02")]
     assert [(one.name, one.data, one.problem) for one in read(torn)] == [
         ("a.json", TEXTS["a.json"], None),
@@ -94,6 +95,15 @@ def test_of_a_torn_member_what_is_whole_is_given(method: int) -> None:
     assert (first.data, first.problem) == (TEXTS["a.json"], None)
     assert second.problem == "is cut off"
     assert TEXTS["b.json"].startswith(second.data)
+
+
+def test_where_bytes_were_lost_the_members_are_found_by_themselves() -> None:
+    data = archive(zipfile.ZIP_STORED)
+    lost = data.replace(b"first ", b"", 3)
+    first, second = read(lost)
+    assert (first.name, first.data, first.offset) == ("a.json", b"", 0)
+    assert first.problem is not None
+    assert (second.data, second.problem) == (TEXTS["b.json"], None)
 
 
 def test_a_damaged_member_is_named_and_the_others_are_read() -> None:

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from chatsnapshot.importers.zstandard import decompressor
 from chatsnapshot.limits import MIB
 
 __all__ = ["MEMBER_BYTES_MAX", "Member", "has_directory", "members_of"]
@@ -18,6 +19,9 @@ MEMBER_BYTES_MAX = 512 * MIB
 
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
 _SIGN = b"PK\x03\x04"
+_NEXT = (b"PK\x07\x08", _SIGN, b"PK\x01\x02")
+"""What may stand behind a member."""
+
 _SIZES_LATER = 0x08
 _STORED, _DEFLATED, _ZSTANDARD = 0, 8, 93
 _PIECE = 64 * 1024
@@ -51,7 +55,8 @@ def has_directory(data: bytes) -> bool:
 def members_of(data: bytes, wanted: Wanted) -> Iterator[Member]:
     """The members that are wanted, in the order of the archive; never raises.
 
-    Of several with one name the last counts. An archive without its directory (cut off) is read member by member.
+    Of several with one name the last counts. An archive without its directory (cut off), or with a wrong one, is read
+    member by member.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -59,12 +64,14 @@ def members_of(data: bytes, wanted: Wanted) -> Iterator[Member]:
     except _NO_DIRECTORY:
         yield from _without_directory(data, wanted)
         return
+    if any(_start(data, info.header_offset) is None for info in listed.values()):
+        yield from _without_directory(data, wanted)  # bytes were lost or put in between
+        return
     for name, info in sorted(listed.items(), key=lambda item: item[1].header_offset):
         offset = info.header_offset
         start = _start(data, offset)
         if start is None or info.flag_bits & 1:
-            told = "is encrypted" if start is not None else "is not where the archive's directory says"
-            yield Member(name, offset, b"", told)
+            yield Member(name, offset, b"", "is encrypted")
             continue
         packed = data[start : start + info.compress_size]
         body, problem, _ = _unpack(info.compress_type, packed)
@@ -84,21 +91,22 @@ def _without_directory(data: bytes, wanted: Wanted) -> Iterator[Member]:
         name = data[offset + _LOCAL.size : offset + _LOCAL.size + length].decode("utf-8", "replace")
         known = not flags & _SIZES_LATER and size != 0xFFFFFFFF
         packed = data[start : start + size] if known else data[start:]
+        if not known and method == _STORED:
+            packed = packed[: min((at for at in map(packed.find, _NEXT) if at >= 0), default=len(packed))]
+        body, problem, used = _unpack(method, packed)
+        if problem is None and known and len(packed) < size:
+            problem = "is cut off"
+        if problem is None and known and zlib.crc32(body) != crc:
+            body, problem = b"", "does not match its checksum"
         if wanted(name):
-            body, problem, used = _unpack(method, packed)
-            if problem is None and known and len(packed) < size:
-                problem = "is cut off"
-            if problem is None and known and zlib.crc32(body) != crc:
-                body, problem = b"", "does not match its checksum"
             yield Member(name, offset, body, problem)
-        else:
-            used = 0
-        offset = data.find(_SIGN, start + (size if known else used))
+        # Behind one that is not whole the next header is looked for, wherever it is.
+        offset = data.find(_SIGN, start if problem else start + used)
 
 
 def _start(data: bytes, offset: int) -> int | None:
     """Where the packed bytes of the member begin whose header is at ``offset``."""
-    if data[offset : offset + 4] != _SIGN or offset + _LOCAL.size > len(data):
+    if offset < 0 or data[offset : offset + 4] != _SIGN or offset + _LOCAL.size > len(data):
         return None
     *_, name, extra = _LOCAL.unpack_from(data, offset)
     start = offset + _LOCAL.size + int(name) + int(extra)
@@ -112,7 +120,7 @@ def _unpack(method: int, packed: bytes) -> tuple[bytes, str | None, int]:
     if method == _DEFLATED:
         return _inflate(zlib.decompressobj(-zlib.MAX_WBITS), zlib.error, packed)
     if method == _ZSTANDARD:
-        found = _zstandard()
+        found = decompressor()
         if found is None:
             told = (
                 "is packed with Zstandard, which Python reads from 3.14 on: install backports.zstd or zstandard, "
@@ -140,18 +148,3 @@ def _inflate(stream: Any, error: type[Exception], packed: bytes) -> tuple[bytes,
             unused = len(stream.unused_data) + max(0, len(packed) - place - _PIECE)
             return b"".join(parts), None, len(packed) - unused
     return b"".join(parts), "is cut off", len(packed)
-
-
-def _zstandard() -> tuple[Any, type[Exception]] | None:
-    """A decompressor of Zstandard, from the standard library or a package that happens to be installed."""
-    for name in ("compression.zstd", "backports.zstd"):
-        try:
-            module: Any = __import__(name, fromlist=["ZstdDecompressor"])
-            return module.ZstdDecompressor(), module.ZstdError
-        except ImportError:
-            continue
-    try:
-        module = __import__("zstandard")
-        return module.ZstdDecompressor().decompressobj(), module.ZstdError
-    except ImportError:
-        return None
