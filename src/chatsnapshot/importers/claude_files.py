@@ -16,7 +16,7 @@ __all__ = ["families"]
 
 _SESSION = re.compile(rb'"sessionId"\s*:\s*"([^"\\]{1,256})"')
 _AGENT = re.compile(rb'"agentId"\s*:\s*"[^"\\]{1,64}"')
-_ENDINGS = (".jsonl", ".jsonl.gz")
+_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 LooksLike = Callable[[bytes], float]
 

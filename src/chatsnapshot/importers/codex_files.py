@@ -18,7 +18,7 @@ __all__ = ["families"]
 FIRST_LINE_BYTES_MAX = 4 * MIB
 """The first line holds the instructions."""
 
-_ENDINGS = (".jsonl", ".jsonl.gz")
+_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 LooksLike = Callable[[bytes], float]
 
@@ -77,7 +77,7 @@ def _mentions(path: str, size: int) -> bool:
 
 def _holds_review(path: str) -> bool:
     try:
-        return not path.endswith(".gz") and _mentions(path, os.path.getsize(path))
+        return path.endswith(".jsonl") and _mentions(path, os.path.getsize(path))
     except OSError:
         return False
 

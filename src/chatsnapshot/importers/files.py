@@ -14,7 +14,7 @@ from chatsnapshot.importers.kinds import IMPORTERS, KINDS, importer_of, known_by
 from chatsnapshot.importers.recording import Recording
 from chatsnapshot.importers.sessions import PROBLEMS_KEPT, import_family
 from chatsnapshot.importers.sqlitefile import SIGN, whole_image
-from chatsnapshot.ingesting import open_input
+from chatsnapshot.importers.zstandard import open_packed
 from chatsnapshot.limits import KIB, MIB
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _bytes(path: str | os.PathLike[str], bytes_max: int = FILE_BYTES_MAX + 1) ->
     """The bytes of a file up to a limit, and what is wrong with its compression."""
     parts: list[bytes] = []
     size = 0
-    with open_input(path) as stream:
+    with open_packed(path) as stream:
         try:
             while size < bytes_max and (part := stream.read1(min(MIB, bytes_max - size))):
                 parts.append(part)

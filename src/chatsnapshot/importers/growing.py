@@ -8,9 +8,10 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from chatsnapshot.errors import InvalidEvent
 from chatsnapshot.importers.base import Problem
 from chatsnapshot.importers.transcripts import is_torn, torn
-from chatsnapshot.ingesting import open_input
+from chatsnapshot.importers.zstandard import open_packed
 from chatsnapshot.limits import KIB, MIB
 
 __all__ = ["HEAD_BYTES", "LINE_BYTES_MAX", "Growing", "head_of"]
@@ -26,7 +27,7 @@ class Growing:
     """Reads on at each look. ``offset`` is the byte at which the next line begins, ``unread`` whether more is there now,
     ``damage`` what is wrong with its compression.
 
-    Offsets of a file whose name ends in ``.gz`` count decompressed bytes; such a file is read once.
+    Offsets of a file whose name ends in ``.gz`` or ``.zst`` count decompressed bytes; such a file is read once.
     """
 
     def __init__(self, path: str) -> None:
@@ -76,6 +77,7 @@ class Growing:
         """The last line, where it has no end: itself if it is whole all the same, else where it was cut off."""
         line, offset = bytes(self._held), self.offset
         self._held.clear()
+        self.offset += len(line)
         if self.damage is not None:
             return Problem(offset, self.damage)
         if self._dropped or not line.strip():
@@ -89,7 +91,7 @@ class Growing:
             self._stream = None
 
     def _read(self) -> bytes:
-        if self.path.endswith(".gz"):
+        if self.path.endswith((".gz", ".zst")):
             return self._decompressed()
         with open(self.path, "rb") as stream:
             found = os.fstat(stream.fileno())
@@ -102,7 +104,7 @@ class Growing:
 
     def _decompressed(self) -> bytes:
         if self._stream is None:
-            self._stream = open_input(self.path)
+            self._stream = open_packed(self.path)
             self.size = os.stat(self.path).st_size
         try:
             data: bytes = self._stream.read1(LOOK_BYTES)
@@ -118,9 +120,9 @@ def head_of(path: str, bytes_max: int = HEAD_BYTES) -> bytes:
     """The beginning of a file as far as it can be read."""
     found = bytearray()
     try:
-        with open_input(path) as stream:
+        with open_packed(path) as stream:
             while len(found) < bytes_max and (part := stream.read1(bytes_max - len(found))):
                 found += part
-    except (OSError, EOFError, zlib.error):
+    except (OSError, EOFError, zlib.error, InvalidEvent):
         pass
     return bytes(found)
