@@ -66,7 +66,7 @@ def model() -> Callable[..., Any]:
 def call() -> Callable[..., Any]:
     """``call("add", "c1", a=1)``: a tool call in a script."""
 
-    def made(name: str, call_id: str, **arguments: Any) -> Any:
+    def made(name: str, call_id: str, /, **arguments: Any) -> Any:
         return function_call(name, arguments, call_id=call_id)
 
     return made

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from chatsnapshot.adapters.custom import RuntimeRecorder
 from chatsnapshot.adapters.prompts import KnownPrompts
 from chatsnapshot.adapters.pydantic_ai.capability import capability_of
+from chatsnapshot.adapters.pydantic_ai.installing import put
 from chatsnapshot.adapters.requiring import need, version_of
 
 __all__ = ["PydanticAIRecorder", "install"]
@@ -55,20 +55,4 @@ def install(recorder: PydanticAIRecorder) -> Callable[[], None]:
     """Record every run of every agent in this process; gives what undoes it."""
     if not isinstance(recorder, PydanticAIRecorder):
         raise TypeError(f"install takes a PydanticAIRecorder, not {type(recorder).__name__}")
-    from pydantic_ai import Agent
-
-    before: Any = Agent.__dict__["iter"]
-
-    @functools.wraps(before)
-    def iter(self: Any, *args: Any, **options: Any) -> Any:
-        with recorder.guarded():
-            options = {**options, "capabilities": [*(options.get("capabilities") or ()), recorder.capability]}
-        return before(self, *args, **options)
-
-    Agent.iter = iter  # type: ignore[method-assign]
-
-    def undo() -> None:
-        if Agent.__dict__["iter"] is iter:
-            Agent.iter = before  # type: ignore[method-assign]
-
-    return undo
+    return put(recorder)

@@ -60,7 +60,7 @@ class Watch:
         self.in_model = False
         """Whether a model is being asked now."""
         self._since: tuple[Any, int, int] | None = None
-        """The model that is being asked, and since when: nanoseconds since 1970, and by the clock that never goes back."""
+        """The model that is being asked, and since when: nanoseconds since 1970, and of the monotonic clock."""
 
     # --- the life of the run ------------------------------------------------------------------------------
 
