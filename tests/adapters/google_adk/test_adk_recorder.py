@@ -157,6 +157,67 @@ def test_agents_beside_each_other_follow_from_what_was_before_them_and_their_joi
     assert told(ledger, "run_completed")[0].payload["output"] == "the end"
 
 
+@pytest.mark.parametrize("mode", ["single_turn", "task"])
+def test_a_sub_agent_that_is_called_like_a_tool_is_a_child_run(
+    mode: str, ledger: chatsnapshot.Ledger, recorder: GoogleADKRecorder
+) -> None:
+    said = (
+        "child says hi" if mode == "single_turn" else [call("finish_task", "call_2", result="child says hi")]
+    )
+    beta = agent("beta", said, mode=mode)
+    alpha = agent("alpha", [call("beta", "call_1", request="hi")], "done", sub_agents=[beta])
+    asyncio.run(turn(runner(alpha, recorder), "Hello"))
+    asked = next(entry for entry in told(ledger, "tool_call") if entry.payload["call_id"] == "call_1")
+    child = told(ledger, "run_started")[1]
+    assert (child.payload["name"], child.causation_id) == ("beta", asked.event_id)
+    assert child.correlation_id == "s/beta@call_1"
+    end, whole = told(ledger, "run_completed")
+    assert (end.correlation_id, whole.correlation_id) == ("s/beta@call_1", "s")
+    result = next(entry for entry in told(ledger, "tool_result") if entry.payload["call_id"] == "call_1")
+    assert end.position < result.position
+    assert {
+        entry.payload["agent"] for entry in ledger.read(correlation_id="s") if "agent" in entry.payload
+    } == {"alpha"}
+
+
+def test_a_task_that_asks_the_user_is_paused_and_goes_on_with_the_next_message(
+    ledger: chatsnapshot.Ledger, recorder: GoogleADKRecorder
+) -> None:
+    beta = agent("beta", "Which city?", [call("finish_task", "call_2", result="Bruges")], mode="task")
+    alpha = agent("alpha", [call("beta", "call_1", request="book")], "booked", sub_agents=[beta])
+    running = runner(alpha, recorder)
+    asyncio.run(turn(running, "Hello"))
+    assert [entry.correlation_id for entry in told(ledger, "run_paused")] == ["s/beta@call_1", "s"]
+    asyncio.run(turn(running, "Bruges"))
+    resumed = {entry.correlation_id: entry for entry in told(ledger, "run_resumed")}
+    assert set(resumed) == {"s", "s/beta@call_1"}
+    assert [entry.correlation_id for entry in told(ledger, "run_completed")] == ["s/beta@call_1", "s"]
+    (result,) = [entry for entry in told(ledger, "tool_result") if entry.payload["call_id"] == "call_1"]
+    assert result.causation_id == told(ledger, "tool_call", correlation_id="s")[0].event_id
+
+
+def test_what_a_plugin_answers_for_a_tool_that_failed_is_told_with_the_error(
+    ledger: chatsnapshot.Ledger, recorder: GoogleADKRecorder
+) -> None:
+    from google.adk.plugins.base_plugin import BasePlugin
+
+    class Comforts(BasePlugin):
+        async def on_tool_error_callback(self, **told: Any) -> dict[str, str]:
+            return {"try": "again"}
+
+    def fail() -> None:
+        """Fail."""
+        raise ValueError("no such city")
+
+    running = runner(agent("alpha", [call("fail", "call_1")], "well", tools=[fail]), recorder)
+    running.plugin_manager.register_plugin(Comforts("comforts"))
+    asyncio.run(turn(running, "Go"))
+    (entry,) = told(ledger, "tool_result")
+    assert (entry.payload["result"], entry.payload["is_error"]) == ({"try": "again"}, True)
+    assert entry.payload["error"]["message"] == "no such city"
+    assert len(told(ledger, "run_completed")) == 1
+
+
 def test_a_long_running_tool_pauses_the_run_until_its_result_comes(
     ledger: chatsnapshot.Ledger, recorder: GoogleADKRecorder
 ) -> None:

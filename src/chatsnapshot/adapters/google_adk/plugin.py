@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.google_adk.invocation import Invocation, begun
 from chatsnapshot.adapters.google_adk.runtime import adk
+from chatsnapshot.adapters.google_adk.strand import Strand, branch_of
 
 if TYPE_CHECKING:
     from chatsnapshot.adapters.google_adk.recorder import GoogleADKRecorder
@@ -74,40 +75,48 @@ class _Callbacks:
         with self.recorder.guarded():
             invocation = self._of(invocation_context)
             if invocation is not None and not event.partial:
-                await self.recorder.arecord(*invocation.told(event))
+                await self.recorder.arecord(*await invocation.told(event))
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         with self.recorder.guarded():
-            if (invocation := self._of(callback_context)) is not None:
-                invocation.asking(callback_context, llm_request)
+            if (strand := await self._strand(callback_context)) is not None:
+                strand.asking(callback_context, llm_request)
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         with self.recorder.guarded():
-            invocation = self._of(callback_context)
-            if invocation is not None and not llm_response.partial:
-                await self.recorder.arecord(invocation.asked(callback_context, response=llm_response))
+            if not llm_response.partial and (strand := await self._strand(callback_context)) is not None:
+                await self.recorder.arecord(strand.asked(callback_context, response=llm_response))
 
     async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Any) -> None:
         with self.recorder.guarded():
-            if (invocation := self._of(callback_context)) is not None:
-                await self.recorder.arecord(invocation.asked(callback_context, error=error))
+            if (strand := await self._strand(callback_context)) is not None:
+                await self.recorder.arecord(strand.asked(callback_context, error=error))
 
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
         with self.recorder.guarded():
-            if (invocation := self._of(tool_context)) is not None:
-                await self.recorder.arecord(*invocation.calling(tool, tool_args, tool_context))
+            if (strand := await self._strand(tool_context)) is not None:
+                await self.recorder.arecord(*strand.calling(tool, tool_args, tool_context))
 
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
         with self.recorder.guarded():
-            if (invocation := self._of(tool_context)) is not None:
-                invocation.called(tool_context, None)
+            if (strand := await self._strand(tool_context)) is not None:
+                strand.called(tool_context, None)
 
     async def on_tool_error_callback(
         self, *, tool: Any, tool_args: Any, tool_context: Any, error: BaseException
     ) -> None:
         with self.recorder.guarded():
-            if (invocation := self._of(tool_context)) is not None:
-                invocation.called(tool_context, error)
+            if (strand := await self._strand(tool_context)) is not None:
+                strand.called(tool_context, error)
+
+    async def _strand(self, context: Any) -> Strand | None:
+        """The run that a context is in; it begins here when it is new."""
+        invocation = self._of(context)
+        if invocation is None:
+            return None
+        strand, made = await invocation.at(branch_of(context))
+        await self.recorder.arecord(*made)
+        return strand
 
 
 @functools.lru_cache(maxsize=1)
