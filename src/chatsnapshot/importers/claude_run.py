@@ -178,7 +178,7 @@ class ClaudeRun:
         if written == "prompt":
             yield from self._model_call()
             yield from self._rewound(line, key, node)
-            yield from self.told.turns(line, cause=cause)
+            yield from self.told.turns(line, key, cause=cause)
             cause = self.told.last
         else:
             yield from self._rested(line)
@@ -248,7 +248,7 @@ class ClaudeRun:
         if self._model is None or self._model.message_id != message_id:
             yield from self._model_call()
             if not self.told.open:
-                yield from self.told.turns(line, reason="the agent goes on", cause=cause)
+                yield from self.told.turns(line, key, reason="the agent goes on", cause=cause)
                 cause = self.told.last
             self._model = _Model(message_id, key, cause, line)
         else:

@@ -157,7 +157,7 @@ class CodexRun:
         elif kind == "token_count":
             yield from self._tokens(line, key, item)
         elif kind in ("task_started", "turn_started"):
-            yield from self._turn(line)
+            yield from self._turn(line, key)
             self._explicit = True
         elif kind in ("task_complete", "turn_complete"):
             self._explicit = self._rests = False
@@ -204,7 +204,7 @@ class CodexRun:
         if self._twins.told("user", form, text):
             return
         if not self._explicit or not self.told.open:
-            yield from self._turn(line)
+            yield from self._turn(line, key)
         self._twins.told("user", form, text)
         if parts is None:
             urls = item.get("images")
@@ -229,7 +229,7 @@ class CodexRun:
     ) -> Found:
         if self._twins.told("assistant", form, text_of_parts(parts)):
             return
-        yield from self._goes_on(line)
+        yield from self._goes_on(line, key)
         payload = {"role": "assistant", "parts": parts, "model": self._model}
         native = {**_native(line), "id": item.get("id"), "phase": item.get("phase")}
         yield self.told.piece(line, "execution.message", f"{key} message", payload, native=native)
@@ -239,7 +239,7 @@ class CodexRun:
         new = [text for text in texts if text and not self._twins.told("thought", form, text)]
         if not new:
             return
-        yield from self._goes_on(line)
+        yield from self._goes_on(line, key)
         thoughts = [{"type": "reasoning", "content": text} for text in new]
         payload = {"role": "assistant", "parts": thoughts, "model": self._model}
         yield self.told.piece(line, "execution.message", f"{key} message", payload, native=_native(line))
@@ -250,7 +250,7 @@ class CodexRun:
     def _call(self, line: Line, key: str, item: Mapping[str, Any]) -> Found:
         name, arguments = call_of(item)
         call_id = name_text(item.get("call_id") or item.get("id")) or key
-        yield from self._goes_on(line)
+        yield from self._goes_on(line, key)
         yield self.told.calls_tool(
             line, f"{key} call", call_id, name_text(name), arguments, self.told.last, _native(line)
         )
@@ -286,16 +286,16 @@ class CodexRun:
     def _model(self) -> str | None:
         return name_text(self._context.get("model"))
 
-    def _turn(self, line: Line) -> Found:
+    def _turn(self, line: Line, key: str) -> Found:
         self._twins.clear()
         self._turns.append(self.told.last)
-        yield from self.told.turns(line)
+        yield from self.told.turns(line, key)
 
-    def _goes_on(self, line: Line) -> Found:
+    def _goes_on(self, line: Line, key: str) -> Found:
         """The model acts: a turn is under way, whether or not it was told."""
         if not self.told.open:
             self._turns.append(self.told.last)
-            yield from self.told.turns(line, reason="the agent goes on")
+            yield from self.told.turns(line, key, reason="the agent goes on")
 
     def _turn_context(self, line: Line, key: str, item: Mapping[str, Any]) -> Found:
         """What the model works with; told when it changes."""

@@ -117,17 +117,16 @@ class Narration:
             first_holds=True,  # of a file that lost its beginning the start says something else
         )
 
-    def turns(self, line: Line, *, reason: str = "a new turn", cause: str | None = LAST) -> list[Piece]:
+    def turns(
+        self, line: Line, key: str, *, reason: str = "a new turn", cause: str | None = LAST
+    ) -> list[Piece]:
         """A turn begins: the run goes on, except for its first turn, which its start began."""
         found = self.ends(line) if self.open else []
         self.turn += 1
         self.open = True
         if self.turn > 1:
-            key = f"{self.correlation} turn {line.digest}"
             payload = {"name": self.name, "reason": reason}
-            found.append(
-                self.piece(line, "execution.run_resumed", key, payload, cause=cause, origin="system")
-            )
+            found.append(XX)
         return found
 
     def ends(self, line: Line, status: str = "completed", **payload: Any) -> list[Piece]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import chatsnapshot
 from chatsnapshot.importers import Piece, guess, import_file
 from chatsnapshot.importers.codex import Codex
 from chatsnapshot.importers.files import jobs
@@ -232,7 +234,7 @@ def test_events_that_name_a_new_thread_are_links_too(
     main = rollout()
     main.user("Delegate.")
     main.call("c1", "spawn_agent", {"message": "Count."})
-    started = {"event_id": "c1", "agent_thread_id": CHILD, "agent_path": "/root/ada", "kind": "started"}
+    started = {"event_id": "c1", "agent_thread_id": CHILD, "agent_path": "lamps/ada", "kind": "started"}
     main.line("event_msg", {"type": "sub_agent_activity", **started})
     child = rollout(CHILD, second=2.5, parent_thread_id=THREAD)
     child.user("Count.")
@@ -333,3 +335,28 @@ def test_what_was_told_of_a_beginning_stands_when_more_lines_come(rollout: Any, 
     together = [piece.event for piece in whole.drain(ended=True) if isinstance(piece, Piece)]
     assert [piece.event for piece in told] == together
     assert len(together) > 10
+
+
+def test_a_packed_rollout_is_read_where_zstandard_is_known(
+    ledger: Any, rollout: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packer = pytest.importorskip("zstandard").ZstdCompressor()
+    main = rollout()
+    main.user("Hello.")
+    data = main.write(tmp_path, "plain.jsonl").read_bytes()
+    path = tmp_path / f"rollout-{THREAD}.jsonl.zst"
+    path.write_bytes(packer.compress(data[:200]) + packer.compress(data[200:]))
+    assert import_file(ledger, path).whole
+    assert import_file(ledger, tmp_path / "plain.jsonl").stored == 0
+    assert [job[1] for job in jobs([tmp_path], "codex")] == [(str(tmp_path / "plain.jsonl"), str(path))]
+    path.write_bytes(packer.compress(data * 2000)[:-9])
+    (problem,) = import_file(ledger, path, "codex").problems
+    assert problem.reason == "the compressed data is cut off"
+    path.write_bytes(b"\x28\xb5\x2f\xfd" + b"x" * 50)
+    with pytest.raises(chatsnapshot.InvalidEvent, match="looks like an empty file"):
+        guess(path)
+    for name in ("compression", "compression.zstd", "backports", "backports.zstd", "zstandard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(chatsnapshot.InvalidEvent, match=r"install backports\.zstd or zstandard, or unpack it"):
+        guess(path)
+    assert [job[1] for job in jobs([tmp_path], "codex")] == [(str(tmp_path / "plain.jsonl"),)]
