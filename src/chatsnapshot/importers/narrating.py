@@ -126,7 +126,11 @@ class Narration:
         self.open = True
         if self.turn > 1:
             payload = {"name": self.name, "reason": reason}
-            found.append(XX)
+            found.append(
+                self.piece(
+                    line, "execution.run_resumed", f"{key} turn", payload, cause=cause, origin="system"
+                )
+            )
         return found
 
     def ends(self, line: Line, status: str = "completed", **payload: Any) -> list[Piece]:
