@@ -140,9 +140,14 @@ def test_an_agent_that_fails_fails_its_run_and_the_clients_call(
         assert response.payload["error"]["type"]
 
 
-def test_a_server_that_believes_nobody_starts_a_history_of_its_own(tmp_path: Path) -> None:
+def doubting(context: Any) -> bool:
+    raise KeyError("no such header")
+
+
+@pytest.mark.parametrize("accept", [False, lambda context: False, doubting])
+def test_a_server_that_believes_nobody_starts_a_history_of_its_own(tmp_path: Path, accept: Any) -> None:
     with chatsnapshot.open(str(tmp_path / "runs.db")) as ledger:
-        recorder = A2ARecorder(ledger, accept=False)
+        recorder = A2ARecorder(ledger, accept=accept)
         with served(recorder.executor(scripted_executor("plain"))) as url:
             talk(url, A2ARecorder(ledger), "Hello")
         (started,) = of(ledger, "execution.run_started")

@@ -393,6 +393,20 @@ def test_times_are_those_of_the_events() -> None:
         assert last.event.timestamp == "2026-05-28T20:26:41.123000Z"
 
 
+def test_a_run_that_is_done_again_at_another_time_is_recorded_too() -> None:
+    """A page that asks again with the same ids: another answer, and nothing is lost of either."""
+    with chatsnapshot.open("memory:") as ledger:
+        recorder = AgUiRecorder(ledger)
+        for at, text in ((1_780_000_000_000, "one"), (1_780_000_060_000, "two")):
+            events = [begun(timestamp=at), *said(text, "m-1"), finished(timestamp=at + 1)]
+            played(recorder, events, input=None)
+        assert [one.payload["parts"][0]["content"] for one in of(ledger, "execution.message")] == [
+            "one",
+            "two",
+        ]
+        assert recorder.safe.dropped == 0
+
+
 @pytest.mark.parametrize(
     "junk",
     [

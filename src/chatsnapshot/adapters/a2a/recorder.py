@@ -141,10 +141,18 @@ class A2ARecorder(RuntimeRecorder):
     def _received(self, context: Any, message: Any) -> Received:
         metadata = {**(context.metadata or {}), **((message or {}).get("metadata") or {})}
         received = extract({key: value for key, value in metadata.items() if isinstance(value, str)})
-        believed = self._accept if isinstance(self._accept, bool) else bool(self._accept(context))
-        if believed:
+        if self._believes(context):
             return received
         return Received(traceparent=received.traceparent, tracestate=received.tracestate)
+
+    def _believes(self, context: Any) -> bool:
+        if isinstance(self._accept, bool):
+            return self._accept
+        try:
+            return bool(self._accept(context))
+        except Exception as error:
+            self.note(error)
+            return False
 
     async def saw(self, task: TaskRun, event: Any) -> None:
         """Record what an agent tells, before it is handed on; nothing is raised."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.ag_ui.wire import content_parts, content_value
@@ -20,31 +20,33 @@ def told_by_input(
     run: ObservedRun,
     given: Mapping[str, Any] | None,
     event: Mapping[str, Any],
-    when: dict[str, Any],
+    at: Callable[[str], dict[str, Any]],
 ) -> list[Event]:
-    """The beginning of a run: answers, the start, and what is new in the messages that the page sent along."""
+    """The beginning of a run: answers, the start, and what is new in the messages that the page sent along.
+
+    ``at`` gives the id and the time of what it is told the name of.
+    """
     given = given or {}
     made: list[Event] = []
     for entry in given.get("resume") or ():
         if isinstance(entry, Mapping):
-            made.append(_answer(run, entry, when))
+            made.append(_answer(run, entry, at))
     tools = [tool.get("name") for tool in given.get("tools") or () if isinstance(tool, Mapping)]
     begun = {
         "previous_run_id": event.get("parentRunId") or given.get("parentRunId"),
         "protocol_version": event.get("protocolVersion"),
         "tools": tools or None,
     }
-    made.append(run.started(native_id="start", **begun, **when))
+    made.append(run.started(**begun, **at("start")))
     for message in _new(given.get("messages")):
-        native = f"message {message.get('id')}"
         if known.messages.setdefault(str(message.get("id")), run.run_id) != run.run_id:
             continue  # sent along again, as every page sends what was said
         if message.get("role") == "tool":
-            made.append(_result(run, message, when))
+            made.append(_result(run, message, at))
         elif parts := content_parts(message.get("content")):
             shown = {"value": message.get("content"), "element": "message", "message_id": message.get("id")}
             shown["recipient"] = run.agent
-            ids = {"native_id": f"input {message.get('id')}", **when}
+            ids = at(f"input {message.get('id')}")
             by = message.get("name") or "user"
             received = run.event("ui.input_received", {**shown, **ids}, by=by)
             made.append(received)
@@ -52,8 +54,7 @@ def told_by_input(
             facts = {
                 "name": message.get("name"),
                 "message_id": message.get("id"),
-                "native_id": native,
-                **when,
+                **at(f"message {message.get('id')}"),
             }
             made.append(run.message(role, parts, **facts))
     return made
@@ -74,15 +75,14 @@ def _new(messages: Any) -> list[Mapping[str, Any]]:
     return found[::-1]
 
 
-def _answer(run: ObservedRun, entry: Mapping[str, Any], when: dict[str, Any]) -> Event:
+def _answer(run: ObservedRun, entry: Mapping[str, Any], at: Callable[[str], dict[str, Any]]) -> Event:
     known = str(entry.get("interruptId"))
     payload = entry.get("payload")
     return run.answer(
         known,
         content=payload,
         decision=_decision(entry.get("status"), payload),
-        native_id=f"answer {known}",
-        **when,
+        **at(f"answer {known}"),
     )
 
 
@@ -96,10 +96,10 @@ def _decision(status: Any, payload: Any) -> str | None:
     return {True: "approved", False: "rejected"}[said] if isinstance(said, bool) else None
 
 
-def _result(run: ObservedRun, message: Mapping[str, Any], when: dict[str, Any]) -> Event:
+def _result(run: ObservedRun, message: Mapping[str, Any], at: Callable[[str], dict[str, Any]]) -> Event:
     """The result of a tool that ran in the page, between two runs."""
     call_id = str(message.get("toolCallId"))
-    facts: dict[str, Any] = {"native_id": f"result {call_id}", **when}
+    facts = at(f"result {call_id}")
     if message.get("error"):
         facts["error"] = str(message["error"])
     return run.tool_result(call_id, result=content_value(message.get("content")), **facts)

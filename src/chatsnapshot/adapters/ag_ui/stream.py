@@ -39,6 +39,8 @@ class Stream:
         self._before: dict[str, str | None] = {}
         """Run to its last event that is no tool call: the cause of the calls that follow it together."""
         self._told: dict[str, int] = {}
+        self._begun: int | None = None
+        """When the run began, in milliseconds, where it says so."""
 
     def saw(self, event: Mapping[str, Any]) -> list[Event]:
         """The events that one event of the protocol comes to."""
@@ -65,11 +67,11 @@ class Stream:
         if self._run is None or self._silent or self._run.ended is not None:
             return []
         if error is not None and not left:
-            return self._finish(lambda run: run.failed(error, native_id="end"))
+            return self._finish(lambda run: run.failed(error, **self._at({}, "end")))
         reason = (
             "the stream was closed before the run's end" if left else "the stream ended before the run did"
         )
-        return self._finish(lambda run: run.cancelled(reason, native_id="end"))
+        return self._finish(lambda run: run.cancelled(reason, **self._at({}, "end")))
 
     # --- runs ---------------------------------------------------------------------------------------------
 
@@ -80,6 +82,7 @@ class Stream:
         given = event.get("input") if isinstance(event.get("input"), Mapping) else self._input
         self._input = None
         self._pieces, self._subagents, self._thread = Pieces(), {}, thread
+        self._begun = _stamp(event)
         resume = (given or {}).get("resume") or []
         known = self._known = self._recorder.thread(thread)
         run = self._recorder.begin(
@@ -94,7 +97,7 @@ class Stream:
         if run is None:
             return made
         self._run = run
-        opening = told_by_input(known, run, given, event, self._at(event))
+        opening = told_by_input(known, run, given, event, lambda what: self._at(event, what))
         self._before[run.run_id] = run.last
         return made + opening
 
@@ -106,7 +109,7 @@ class Stream:
             self._model_call(run, number, usage, event)
             for number, usage in enumerate(_mappings(event.get("usage")))
         ]
-        end = {"native_id": "end", **self._at(event)}
+        end = self._at(event, "end")
         if outcome.get("type") == "cancelled":
             return made + self._finish(lambda run: run.cancelled(None, **end))
         if outcome.get("type") != "interrupt":
@@ -123,7 +126,7 @@ class Stream:
             for number, usage in enumerate(_mappings(event.get("usage")))
         ]
         error = {"type": event.get("code") or "RUN_ERROR", "message": str(event.get("message") or "")}
-        return made + self._finish(lambda run: run.failed(error, native_id="end", **self._at(event)))
+        return made + self._finish(lambda run: run.failed(error, **self._at(event, "end")))
 
     def _finish(self, end: Any) -> list[Event]:
         """The run is over; sub-agents that have not told their end are over with it."""
@@ -131,7 +134,7 @@ class Stream:
         assert run is not None
         made = self._whole(self._pieces.rest())
         for child in reversed(self._subagents.values()):
-            if (event := child.cancelled("the run ended", native_id="end")) is not None:
+            if (event := child.cancelled("the run ended", **self._at({}, "end"))) is not None:
                 made.append(event)
                 self._recorder.end(child)
         made += [event for event in (end(run),) if event is not None]
@@ -144,7 +147,7 @@ class Stream:
     ) -> Event:
         """What the run says of its tokens, for each model: not one call, but all of them."""
         facts = {key: value for key in ("model", "provider") if (value := usage.get(key))}
-        ids = {"native_id": f"usage {number}", **self._at(event)}
+        ids = self._at(event, f"usage {number}")
         return run.model_call(usage=usage_of(usage), purpose="all calls of the run", **facts, **ids)
 
     def _question(self, run: ObservedRun, interrupt: Mapping[str, Any], event: Mapping[str, Any]) -> Event:
@@ -160,8 +163,7 @@ class Stream:
             schema=interrupt.get("responseSchema"),
             reason=interrupt.get("reason"),
             cause=cause,
-            native_id=f"question {known}",
-            **self._at(event),
+            **self._at(event, f"question {known}"),
         )
 
     # --- sub-agents ---------------------------------------------------------------------------------------
@@ -185,7 +187,7 @@ class Stream:
         if child is None:
             return []
         self._subagents[known] = child
-        facts = {"description": event.get("description"), "native_id": "start", **self._at(event)}
+        facts = {"description": event.get("description"), **self._at(event, "start")}
         made = child.started(**{key: value for key, value in facts.items() if value is not None})
         return [self._note(child, made)]
 
@@ -193,7 +195,7 @@ class Stream:
         suspended = _mapping(event.get("outcome")).get("type") == "suspended"
         if suspended:
             self._recorder.suspended(str(event.get("subagentRunId")))
-        end = {"native_id": "end", **self._at(event)}
+        end = self._at(event, "end")
         return self._child_over(
             event,
             lambda run: (
@@ -205,7 +207,7 @@ class Stream:
 
     def _on_subagent_error(self, event: Mapping[str, Any]) -> list[Event]:
         error = {"type": event.get("code") or "SUBAGENT_ERROR", "message": str(event.get("message") or "")}
-        return self._child_over(event, lambda run: run.failed(error, native_id="end", **self._at(event)))
+        return self._child_over(event, lambda run: run.failed(error, **self._at(event, "end")))
 
     def _child_over(self, event: Mapping[str, Any], end: Any) -> list[Event]:
         child = self._subagents.get(str(event.get("subagentRunId")))
@@ -226,16 +228,10 @@ class Stream:
         made = []
         for piece in pieces:
             run = self._of(piece)
-            when = self._at(piece)
+            known = self._at(piece, f"{piece['what']} {piece['id']}")
             if piece["what"] == "message":
-                native = f"message {piece['id']}"
                 if piece["parts"]:
-                    facts = {
-                        "name": piece.get("name"),
-                        "message_id": piece["id"],
-                        "native_id": native,
-                        **when,
-                    }
+                    facts = {"name": piece.get("name"), "message_id": piece["id"], **known}
                     event = run.message(piece["role"], piece["parts"], **facts)
                     self._known.messages.setdefault(piece["id"], run.run_id)
                     made.append(self._note(run, event))
@@ -244,21 +240,12 @@ class Stream:
             cause = (
                 run.asked.get(f"message {piece.get('parent')}") or self._before.get(run.run_id) or run.last
             )
-            made.append(
-                run.tool_call(
-                    piece["id"],
-                    piece["name"],
-                    piece["arguments"],
-                    cause=cause,
-                    native_id=f"call {piece['id']}",
-                    **when,
-                )
-            )
+            made.append(run.tool_call(piece["id"], piece["name"], piece["arguments"], cause=cause, **known))
         return made
 
     def _on_tool_call_result(self, event: Mapping[str, Any]) -> list[Event]:
         run, call_id = self._of(event), str(event.get("toolCallId"))
-        facts: dict[str, Any] = {"native_id": f"result {call_id}", **self._at(event)}
+        facts = self._at(event, f"result {call_id}")
         made = run.tool_result(call_id, result=content_value(event.get("content")), **facts)
         return [self._note(run, made)]
 
@@ -309,11 +296,18 @@ class Stream:
     def _ids(self, run: ObservedRun, what: str, event: Mapping[str, Any]) -> dict[str, Any]:
         """An id out of the place in the run, for events that have none of their own."""
         number = self._told[run.run_id] = self._told.get(run.run_id, 0) + 1
-        return {"native_id": f"{number} {what}", **self._at(event)}
+        return self._at(event, f"{number} {what}")
 
-    def _at(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        stamp = event.get("timestamp")
-        return {"at_ns": int(stamp) * 1_000_000} if isinstance(stamp, (int, float)) else {}
+    def _at(self, event: Mapping[str, Any], what: str) -> dict[str, Any]:
+        """The id of an event, and its time; a run that is done again at another time has other ids."""
+        stamp = _stamp(event)
+        known: dict[str, Any] = {"native_id": f"{self._begun} {what}" if self._begun else what}
+        return known if stamp is None else {**known, "at_ns": stamp * 1_000_000}
+
+
+def _stamp(event: Mapping[str, Any]) -> int | None:
+    stamp = event.get("timestamp")
+    return int(stamp) if isinstance(stamp, (int, float)) else None
 
 
 def _body(event: Mapping[str, Any]) -> dict[str, Any]:

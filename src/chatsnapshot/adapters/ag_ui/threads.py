@@ -11,7 +11,7 @@ from chatsnapshot.adapters.observed import Earlier, ObservedRun
 __all__ = ["Thread"]
 
 _LOOKED_AT_MAX = 500
-_LOOK_SECONDS_MAX = 0.5
+_LOOK_SECONDS_MAX = 0.25
 
 
 class Thread:
