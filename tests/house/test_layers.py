@@ -39,6 +39,7 @@ FLOORS = {
             "reading",
             "verify",
             "examining",
+            "proving",
             "report",
             "misfits",
             "backup",

@@ -16,6 +16,7 @@ from chatsnapshot.server.problems import Problem
 __all__ = [
     "FILTERS",
     "POSITION",
+    "RUN",
     "TEXT",
     "TIME",
     "UNTIL",
@@ -154,3 +155,8 @@ def moment(given: Mapping[str, str], name: str = "until") -> int | str | None:
 
 def _bad(name: str, why: str) -> Problem:
     return Problem(400, "parameter", f"{name[:80]} {why}", parameter=name[:80])
+
+
+RUN = Parameter(
+    name="run", where="path", required=True, description="the id of a run, or its correlation", schema=TEXT
+)

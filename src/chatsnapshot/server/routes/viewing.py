@@ -24,7 +24,7 @@ from chatsnapshot.server.endpoints import Call, Endpoint, Parameter
 from chatsnapshot.server.parameters import (
     FILTERS,
     POSITION,
-    TEXT,
+    RUN,
     UNTIL,
     choice,
     filters,
@@ -156,9 +156,6 @@ def _text(content: str) -> Response:
     return Response(content, media_type="text/plain; charset=utf-8", headers={"Cache-Control": "no-store"})
 
 
-_RUN = Parameter(
-    name="run", where="path", required=True, description="the id of a run, or its correlation", schema=TEXT
-)
 _CHILDREN = Parameter(
     name="children", description="with child runs", schema={"type": "boolean", "default": True}
 )
@@ -222,7 +219,7 @@ ENDPOINTS = (
         scope="read",
         handle=_run,
         summary="One run with its child runs",
-        parameters=(_RUN, UNTIL),
+        parameters=(RUN, UNTIL),
         responses=_OBJECT,
     ),
     *(
@@ -232,7 +229,7 @@ ENDPOINTS = (
             scope="read",
             handle=functools.partial(_view, kind=kind),
             summary=f"The {kind.replace('_', ' ')} of one run",
-            parameters=(_RUN, UNTIL, _CHILDREN, *_forms(kind)),
+            parameters=(RUN, UNTIL, _CHILDREN, *_forms(kind)),
             responses=_OBJECT_OR_TEXT if _forms(kind) else _OBJECT,
         )
         for kind in VIEWS
