@@ -43,7 +43,9 @@ class ClaudeCode:
             seen += 1
             if b'"type"' not in line:
                 continue
-            if b'"sessionId"' in line and (b'"uuid"' in line or not whole):
+            if (b'"sessionId"' in line and (b'"uuid"' in line or not whole)) or (
+                not whole and b'"parentUuid"' in line
+            ):
                 fitting += 2
             elif any(f'"{name}"'.encode() in line for name in _BARE):
                 fitting += 1

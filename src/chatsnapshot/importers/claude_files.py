@@ -30,17 +30,17 @@ class _File(NamedTuple):
 
 def families(paths: Iterable[str | Path], looks_like: LooksLike) -> list[tuple[str, ...]]:
     """The files of each session, its own first; in a folder only what looks like a session is taken."""
-    found: dict[str, list[_File]] = {}
-    for path in paths:
-        for file in _files(os.fspath(path), looks_like):
-            found.setdefault(file.session, []).append(file)
-    out: list[tuple[str, ...]] = []
-    for files in found.values():
-        named = [file.path for file in files]
-        for file in files:
-            named += sorted(_beside(file, looks_like))
-        out.append(tuple(sorted(_once(named), key=lambda path: _known(path, looks_like).agent)))
-    return out
+    found: dict[str, list[str]] = {}
+    for path in [os.fspath(path) for path in paths]:
+        for file in _files(path, looks_like):
+            together = found.setdefault(file.session, [])
+            together.append(file.path)
+            if file.path == path:  # in a folder everything is found without looking beside it
+                together += sorted(_beside(file, looks_like))
+    return [
+        tuple(sorted(_once(files), key=lambda path: _known(path, looks_like).agent))
+        for files in found.values()
+    ]
 
 
 def _files(path: str, looks_like: LooksLike) -> Iterator[_File]:

@@ -23,7 +23,7 @@ LOOK_SECONDS = 0.5
 """Between two looks at files that are known."""
 
 SEARCH_SECONDS = 2.0
-"""Between two searches for new files."""
+"""Between two searches for new files; more where a search takes long."""
 
 OLD_SECONDS = 1.0
 """In one look, for sessions that rest: after a start there may be thousands of them."""
@@ -54,6 +54,7 @@ class Following:
         self._redact = redact
         self._clock = clock
         self._searched: float | None = None
+        self._pause = SEARCH_SECONDS
         self._sessions: dict[tuple[str, str], _Followed] = {}
 
     def __len__(self) -> int:
@@ -66,15 +67,19 @@ class Following:
         Sessions that are being written come first. Of those that rest only as many as fit into a second are read.
         """
         now = self._clock()
-        searched = self._searched is None or not 0 <= now - self._searched < SEARCH_SECONDS
+        begun = time.monotonic()
+        searched = self._searched is None or not 0 <= now - self._searched < self._pause
         if searched:
             self._search()
             self._searched = now
         due = [
             session for session in self._sessions.values() if searched or session.reading or not session.read
         ]
+        order = sorted(((one.last_change(), one) for one in due), key=lambda one: -one[0])
+        if searched:  # of many files no more than a tenth of the time goes into searching
+            self._pause = max(SEARCH_SECONDS, 10 * (time.monotonic() - begun))
         begun = time.monotonic()
-        for changed, session in sorted(((one.last_change(), one) for one in due), key=lambda one: -one[0]):
+        for changed, session in order:
             rests = changed < now - SETTLE_SECONDS
             if rests and time.monotonic() - begun > OLD_SECONDS:
                 break
@@ -91,7 +96,7 @@ class Following:
         for importer, paths in jobs(self._paths, self._kind, growing=True):
             if not isinstance(importer, SessionImporter):
                 continue
-            key = importer.kind, os.path.realpath(paths[0])
+            key = importer.kind, paths[0]
             known = self._sessions.get(key)
             if known is None:
                 self._sessions[key] = _Followed(importer, paths)
