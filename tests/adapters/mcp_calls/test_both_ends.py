@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +256,45 @@ def test_something_that_is_no_server_is_refused_in_one_sentence() -> None:
         pytest.raises(TypeError, match="an MCPServer or a Server of mcp"),
     ):
         McpServerRecorder(ledger).attach("desk")
+
+
+@contextmanager
+def over_http(server: Any) -> Iterator[str]:
+    """The server behind streamable HTTP on 127.0.0.1; gives its address."""
+    uvicorn = pytest.importorskip("uvicorn")
+    held = socket.create_server(("127.0.0.1", 0))
+    running = uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="critical"))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [held]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{held.getsockname()[1]}/mcp"
+    finally:
+        running.should_exit = True
+        thread.join(10)
+        held.close()
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_server_over_http_goes_on_with_the_history_of_each_of_its_clients(mode: str) -> None:
+    async def run(ledger: Any, url: str, correlation_id: str) -> None:
+        recorder = McpClientRecorder(ledger, correlation_id=correlation_id)
+        async with recorder.watch(Client(url, mode=mode)) as client:
+            await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(3)))
+
+    async def both(ledger: Any, url: str) -> None:
+        await asyncio.gather(run(ledger, url, "c-1"), run(ledger, url, "c-2"))
+
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        recorder = McpServerRecorder(ledger)
+        with over_http(recorder.attach(demo_server())) as url:
+            asyncio.run(both(ledger, url))
+        calls = {one.event_id: one for one in of(ledger, "execution.tool_call")}
+        requests = of(ledger, "integration.api_triggered")
+        assert len(requests) == len(calls) == 6
+        assert {one.causation_id for one in requests} == set(calls)
+        for request in requests:
+            call = calls[request.causation_id]
+            assert request.correlation_id == call.correlation_id
+            assert request.payload["request"]["arguments"] == call.payload["arguments"]
+        assert recorder.safe.failures == 0
+        assert ledger.verify().ok
