@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import pytest
 
 import chatsnapshot
+from chatsnapshot import scope
 from chatsnapshot.adapters.langgraph import LangGraphRecorder, install
 
 graphs = pytest.importorskip("langgraph.graph")
@@ -104,6 +105,29 @@ def test_nodes_of_one_step_have_one_cause(ledger: Any, recorder: Any) -> None:
     assert join.payload["step"] == 2
 
 
+def test_steps_of_inner_graphs_side_by_side_follow_their_own_graph(ledger: Any, recorder: Any) -> None:
+    together = threading.Barrier(2, timeout=20)
+
+    def meet(state: Any) -> Any:
+        together.wait()
+        return {}
+
+    def inner(name: str) -> Any:
+        return of_graph({"a": meet, "b": meet}, (graphs.START, "a"), ("a", "b"), name=name)
+
+    graph = of_graph(
+        {"one": inner("left"), "two": inner("right")}, (graphs.START, "one"), (graphs.START, "two")
+    )
+    graph.invoke(HELLO, recorder.config())
+    second = [one for one in told(ledger, "state_change") if one.payload["node"] == "b"]
+    begun = [one for one in second if one.payload["status"] == "started"]
+    assert {one.payload["agent"] for one in begun} == {"left", "right"}
+    for one in begun:
+        cause = ledger.get(one.causation_id).payload
+        assert (cause["node"], cause["status"]) == ("a", "completed")
+        assert cause["agent"] == one.payload["agent"]
+
+
 def test_a_batch_is_one_run_for_each_input(ledger: Any, recorder: Any) -> None:
     graph = agent("alpha", scripted("a", "b", "c"))
     graph.batch([HELLO, HELLO, HELLO], recorder.config())
@@ -152,6 +176,8 @@ def test_a_handoff_by_a_tool_is_told_once(ledger: Any, recorder: Any) -> None:
     assert ledger.get(handoff.causation_id).event_type == "execution.tool_call"
     assert told(ledger, "tool_result")[0].payload["result"] == "moved"
     assert told(ledger, "message")[-1].payload["name"] == "bob"
+    answered = ledger.get(told(ledger, "model_call")[-1].causation_id)
+    assert (answered.payload["node"], answered.payload["agent"]) == ("agent", "bob")
     assert said(ledger, "user") == ["Hello"]
 
 
@@ -535,6 +561,7 @@ def test_nothing_is_left_behind_after_runs(ledger: Any, recorder: Any) -> None:
     with pytest.raises(RuntimeError):
         graph.invoke(HELLO, recorder.config())
     assert recorder.handler.watch._places == {}
+    assert scope._innermost.get() is None
     assert recorder.safe.runs_open == 0
 
 

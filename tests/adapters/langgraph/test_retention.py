@@ -171,6 +171,26 @@ def test_what_is_added_while_pruning_is_not_lost(ledger: Any, monkeypatch: pytes
     )
 
 
+def test_what_is_added_while_a_thread_is_deleted_is_whole_or_gone(
+    ledger: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = graph_of(ChatSnapshotSaver(ledger))
+    graph.invoke({"log": ["asked"]}, config())
+    thread = Threads(ledger).of("t")
+    record, added = thread.record, []
+
+    def adding(events: Any, **options: Any) -> Any:
+        if not added:
+            added.append(graph.update_state(config(), {"log": ["meanwhile"]}))
+        return record(events, **options)
+
+    monkeypatch.setattr(thread, "record", adding)
+    keeping.delete(thread)
+    found = ChatSnapshotSaver(ledger).get_tuple(config())
+    assert added
+    assert found is None or len(found.checkpoint["channel_values"]["log"]) == 5
+
+
 def test_a_prune_that_was_killed_before_it_erased_is_finished_by_the_next(
     ledger: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,6 +149,17 @@ def test_the_newest_checkpoint_is_read_without_scanning_the_ledger(ledger: Any) 
         del ledger.read
 
 
+def test_of_a_write_saved_twice_the_first_counts_and_of_an_interrupt_the_last(ledger: Any) -> None:
+    saver = ChatSnapshotSaver(ledger)
+    growing(1).compile(checkpointer=saver).invoke({"count": 0}, config())
+    place = saver.get_tuple(config()).config
+    for value in ("first", "second"):
+        saver.put_writes(place, [("log", [value]), ("__interrupt__", value)], "task")
+    for reader in (saver, ChatSnapshotSaver(ledger)):
+        writes = {channel: value for _, channel, value in reader.get_tuple(config()).pending_writes}
+        assert writes == {"log": ["first"], "__interrupt__": "second"}
+
+
 def test_another_process_of_the_same_thread_is_seen(tmp_path: Path) -> None:
     url = str(tmp_path / "runs.db")
     with chatsnapshot.open(url) as one, chatsnapshot.open(url) as other:
