@@ -43,8 +43,8 @@ class Scope:
     """Of a task: the agent that works on it."""
     known: dict[str, str] = field(default_factory=dict)
     """Of a run: our events for tasks (by their id) and for ends of methods (by CrewAI's event)."""
-    done: dict[str, str] = field(default_factory=dict)
-    """Of a run: our events for the ends of its tasks, by their id, in order."""
+    done: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """Of a run: our events for the ends of its tasks, by their id, in order; and whether others went on meanwhile."""
     call_id: str | None = None
     token: Any = None
     at: Any = None

@@ -69,7 +69,8 @@ def closed(scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
             facts["error"] = {"message": str(event.error)}
         cause = scope.worker.last if scope.worker else scope.cause
         made = run.event(f"system.{kind}", {**facts, "at_ns": at}, cause=cause)
-        scope.root.done[event.task_id or ""] = made["event_id"]
+        beside = bool(getattr(source, "async_execution", False))
+        scope.root.done[event.task_id or ""] = (made["event_id"], beside)
         yield made
     elif kind in ("llm_call_completed", "llm_call_failed"):
         yield from _model_answered(scope, source, event)
@@ -151,14 +152,27 @@ def _task(scope: Scope, source: Any, event: Any) -> Event:
         "input": {name: one for name, one in given.items() if one},
         "workflow_id": scope.run.correlation_id,
     }
-    root, context = scope.root, getattr(source, "context", None)
-    waited_for = [str(one.id) for one in context] if isinstance(context, list) else list(root.done)[-1:]
-    causes = [root.done[one] for one in waited_for if one in root.done]
+    root = scope.root
+    causes = _waited_for(root, source)
     cause = causes.pop() if causes else root.known.get(event.task_id) or scope.here
     more = {"cause": cause, "links": causes, "at_ns": ns(event.timestamp)}
     made = scope.run.event("system.task_started", {**facts, **more})
     scope.cause = made["event_id"]
     return made
+
+
+def _waited_for(root: Scope, task: Any) -> list[str]:
+    """The ends of the tasks that a task waits for: its context, else those before it as CrewAI runs them."""
+    context = getattr(task, "context", None)
+    if isinstance(context, list):
+        return [root.done[str(one.id)][0] for one in context if str(one.id) in root.done]
+    found: list[str] = []
+    for end, beside in reversed(root.done.values()):
+        if not beside:
+            return found or [end]
+        if not getattr(task, "async_execution", False):
+            found.insert(0, end)  # what was going on beside is waited for by the next that is not
+    return found
 
 
 def asked(scope: Scope, prompt: Any, **options: Any) -> Event | None:
