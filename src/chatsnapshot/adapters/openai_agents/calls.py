@@ -153,7 +153,7 @@ class Call:
         """A tool ended; its span knows whether it failed, for the model gets a text in either case."""
         call_id, name = _call_id(context), str(getattr(tool, "name", None) or "tool")
         error = self.failures.pop(call_id or name, None) or getattr(_function_span(), "error", None)
-        if error is None and result == _failure_text():
+        if error is None and isinstance(result, str) and result.startswith(_failure_text()):
             error = {"message": result}
         return self._each(lambda watch: watch.tool_ended(call_id, name, result, _error_of(error)))
 
@@ -250,8 +250,8 @@ def _function_span() -> Any:
     return span if span is not None and span.span_data.type == "function" else None
 
 
-def _failure_text() -> Any:
-    """What the model is told of a tool that failed, by the SDK's own text."""
+def _failure_text() -> str:
+    """How the SDK's own text begins that tells the model of a tool that failed."""
     from agents.tool import default_tool_error_function
 
     return default_tool_error_function(None, Exception())  # type: ignore[arg-type]

@@ -10,6 +10,8 @@ from chatsnapshot.testing.adapters import AdapterBench, Outcome, in_tool
 
 __all__ = ["OpenAIAgentsBench"]
 
+_USAGE = (5, 2)
+
 
 class OpenAIAgentsBench(AdapterBench):
     """Plays every scenario with ``Runner`` and ``agents.testing.ScriptedModel``."""
@@ -17,7 +19,7 @@ class OpenAIAgentsBench(AdapterBench):
     runtime = "openai_agents"
     package = "openai-agents"
     title = "OpenAI Agents SDK"
-    usage = (5, 2)
+    usage = _USAGE
 
     def recorder(self, ledger: Any) -> OpenAIAgentsRecorder:
         """A recorder of this runtime."""
@@ -54,45 +56,87 @@ async def _play(scenario: str, recorders: list[Any]) -> Any:
 def _story(scenario: str) -> tuple[Any, str]:
     """The agent of a scenario and what it is asked."""
     from agents import Agent
-    from agents.testing import ScriptedModel, function_call
-    from agents.usage import Usage
-
-    def model(*answers: Any) -> Any:
-        steps = [[_said(one)] if isinstance(one, str) else one for one in answers]
-        return ScriptedModel(
-            steps, default_usage=Usage(requests=1, input_tokens=5, output_tokens=2, total_tokens=7)
-        )
-
-    def tool(name: str, arguments: str, call_id: str) -> Any:
-        return function_call(name, arguments, call_id=call_id)
 
     if scenario in ("parallel_tools", "streaming"):
-        both = [tool("add", '{"a": 2, "b": 3}', "call_1"), tool("add", '{"a": 4, "b": 5}', "call_2")]
-        return Agent(name="alpha", tools=[_add()], model=model(both, "5 and 9")), "What is 2+3 and 4+5?"
+        both = [_call("add", '{"a": 2, "b": 3}', "call_1"), _call("add", '{"a": 4, "b": 5}', "call_2")]
+        return Agent(name="alpha", tools=[_add()], model=_model(both, "5 and 9")), "What is 2+3 and 4+5?"
     if scenario == "sub_agent":
-        beta = Agent(name="beta", model=model("child says hi"))
-        asking = [tool("ask_child", '{"input": "hi"}', "call_1")]
+        beta = Agent(name="beta", model=_model("child says hi"))
+        asking = [_call("ask_child", '{"input": "hi"}', "call_1")]
         tools = [beta.as_tool("ask_child", "Ask the child.")]
-        return Agent(name="alpha", tools=list(tools), model=model(asking, "done")), "Ask the child"
+        return Agent(name="alpha", tools=list(tools), model=_model(asking, "done")), "Ask the child"
     if scenario == "handoff":
-        beta = Agent(name="beta", model=model("beta here"))
-        over = [tool("transfer_to_beta", "{}", "call_1")]
-        return Agent(name="alpha", handoffs=[beta], model=model(over)), "Let beta answer"
+        beta = Agent(name="beta", model=_model("beta here"))
+        over = [_call("transfer_to_beta", "{}", "call_1")]
+        return Agent(name="alpha", handoffs=[beta], model=_model(over)), "Let beta answer"
     if scenario == "interruption":
-        asking = [tool("book", '{"city": "Bruges"}', "call_1")]
-        return Agent(name="alpha", tools=[_book()], model=model(asking, "approved")), "Book it"
+        asking = [_call("book", '{"city": "Bruges"}', "call_1")]
+        return Agent(name="alpha", tools=[_book()], model=_model(asking, "approved")), "Book it"
     if scenario == "tool_error":
-        asking = [tool("fail", "{}", "call_1")]
-        return Agent(name="alpha", tools=[_fail()], model=model(asking, "it failed")), "Try"
+        asking = [_call("fail", "{}", "call_1")]
+        return Agent(name="alpha", tools=[_fail()], model=_model(asking, "it failed")), "Try"
     if scenario == "model_error":
-        return Agent(name="alpha", model=model(RuntimeError("model is down"))), "Hello"
-    return Agent(name="alpha", model=model("Hi there")), "Hello"
+        return Agent(name="alpha", model=_model(RuntimeError("model is down"))), "Hello"
+    return Agent(name="alpha", model=_model("Hi there")), "Hello"
+
+
+def _model(*answers: Any) -> Any:
+    """The SDK's own scripted model; for versions without one, the least that is a model to them."""
+    from agents.usage import Usage
+
+    steps = [[_said(one)] if isinstance(one, str) else one for one in answers]
+    usage = Usage(requests=1, input_tokens=_USAGE[0], output_tokens=_USAGE[1], total_tokens=sum(_USAGE))
+    try:
+        from agents.testing import ScriptedModel
+    except ImportError:
+        return _least_model(steps, usage)
+    return ScriptedModel(steps, default_usage=usage)
+
+
+def _least_model(steps: list[Any], usage: Any) -> Any:
+    from agents import Model, ModelResponse
+    from openai.types.responses import Response, ResponseCompletedEvent, ResponseUsage
+
+    class Scripted(Model):
+        async def get_response(self, *args: Any, **options: Any) -> Any:
+            given = steps.pop(0)
+            if isinstance(given, Exception):
+                raise given
+            return ModelResponse(output=given, usage=usage, response_id="resp_1")
+
+        async def stream_response(self, *args: Any, **options: Any) -> Any:
+            facts = {name: getattr(usage, name) for name in ResponseUsage.model_fields}
+            response = Response.model_construct(
+                id="resp_1",
+                created_at=0,
+                model="scripted",
+                object="response",
+                output=steps.pop(0),
+                tool_choice="auto",
+                tools=[],
+                parallel_tool_calls=True,
+                usage=ResponseUsage.model_construct(**facts),
+            )
+            yield ResponseCompletedEvent.model_construct(
+                type="response.completed", response=response, sequence_number=0
+            )
+
+    return Scripted()
 
 
 def _said(content: str) -> Any:
-    from agents.testing import assistant_message
+    from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
-    return assistant_message(content)
+    part = ResponseOutputText(type="output_text", text=content, annotations=[], logprobs=[])
+    return ResponseOutputMessage(
+        id="msg_1", type="message", role="assistant", status="completed", content=[part]
+    )
+
+
+def _call(name: str, arguments: str, call_id: str) -> Any:
+    from openai.types.responses import ResponseFunctionToolCall
+
+    return ResponseFunctionToolCall(type="function_call", name=name, arguments=arguments, call_id=call_id)
 
 
 def _add() -> Any:
