@@ -58,6 +58,9 @@ def _measure(folder: str, rounds: int, bench: adapters.AdapterBench) -> None:
         {"event_type": one.event_type, "payload": one.payload, "correlation_id": one.correlation_id}
         for one in ledger.read()
     ]
+    if not events:
+        print(f"  {bench.runtime:<16} this version of {bench.package} does not play the story")
+        return
     count = len(events) * PLAYS
 
     def barely() -> None:
