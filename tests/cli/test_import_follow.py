@@ -167,6 +167,22 @@ def test_a_rollout_is_followed_for_people(
         assert follower.wait(FOREVER) == 130
 
 
+def test_two_imports_at_once_tell_everything_once(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / f"{SESSION}.jsonl"
+    file.write_text("".join(line(number, "user", f"Prompt {number}.") for number in range(60)))
+    with chatsnapshot.open(path):
+        pass
+    command = [*COMMAND, "import", "auto", str(file), "--json", "--ledger", str(path)]
+    with started(*command) as one, started(*command) as other:
+        reports = [json.loads(process.communicate(timeout=FOREVER)[0]) for process in (one, other)]
+    with chatsnapshot.open(path) as ledger:
+        assert [sum(report[key] for report in reports) for key in ("stored", "known", "problem_count")] == [
+            ledger.head,
+            ledger.head,
+            0,
+        ]
+
+
 def test_following_what_does_not_grow_is_refused_before_anything_is_made(
     run: Any, path: Path, tmp_path: Path
 ) -> None:

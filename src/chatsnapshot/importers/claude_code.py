@@ -5,6 +5,7 @@ No format of these files is published; ``docs/importing.md`` has the table of wh
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from chatsnapshot.importers.claude_blocks import blocks_of, kind_of, text_in
 from chatsnapshot.importers.claude_files import families
 from chatsnapshot.importers.claude_run import ClaudeRun
 from chatsnapshot.importers.claude_spawns import Spawn, Spawns
+from chatsnapshot.importers.claude_tree import is_uuid
 from chatsnapshot.importers.transcripts import Found, Line, Transcripts, lines_of, read_alone
 
 __all__ = ["ClaudeCode"]
@@ -114,10 +116,14 @@ class _Session:
 
     def end(self) -> Found:
         """What runs hold back: starts without anything said, the last call of a model, the end of a turn that is over."""
-        for file, lines in self._early.items():
-            yield Problem(lines[0].offset, "no line of the file names its session")
-            self._early = {name: [] for name in self._early if name != file}
-        self._early = {}
+        early, self._early = self._early, {}
+        for file, lines in early.items():
+            stem = os.path.basename(file).partition(".")[0]
+            if not is_uuid(stem):
+                yield Problem(lines[0].offset, "no line of the file names its session")
+                continue
+            for line in lines:  # the file is named by it
+                yield from self._run(line, stem, "").take(line)
         for run in self._runs.values():
             yield from run.settle()
 

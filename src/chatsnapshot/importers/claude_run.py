@@ -95,6 +95,8 @@ class ClaudeRun:
         if self._model is None:
             return
         line = self._model.line
+        if all("thinking" in str(block.get("type")) for block in blocks_of(line.facts["message"])):
+            return  # the answer itself is still to come, and the counts with it
         yield from self._model_call()
         yield from self._rested(line)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from chatsnapshot.importers.base import name_text
 from chatsnapshot.importers.transcripts import Line
 
-__all__ = ["Node", "Tree"]
+__all__ = ["Node", "Tree", "is_uuid"]
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -66,4 +66,9 @@ class Tree:
 
     def _name(self, uuid: str) -> str:
         """Ids that are unique everywhere stand for themselves, so that a copy in another session is known again."""
-        return uuid.lower() if _UUID.fullmatch(uuid) else f"{self._session} {name_text(uuid) or ''}"
+        return uuid.lower() if is_uuid(uuid) else f"{self._session} {name_text(uuid) or ''}"
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text is an id that is unique everywhere."""
+    return _UUID.fullmatch(text) is not None

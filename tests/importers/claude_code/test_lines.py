@@ -97,13 +97,18 @@ def test_a_session_imported_while_it_goes_on_is_the_same_later(
 ) -> None:
     main = author()
     main.user("Count.")
+    main.assistant("m1", {"type": "thinking", "thinking": "How?"}, out=1)
+    imported(main)
+    assert not told("model_call")
     main.assistant("m1", text("I run a command."), out=4)
+    imported(main)
     early = imported(main)
+    assert early.stored == 0
     assert ledger.view("runs", SESSION).runs[0].status == "completed"
     main.assistant("m1", call("t1", "Bash", {"command": "ls"}), out=40)
     later = imported(main)
     assert later.whole
-    assert later.known == early.stored - 1  # the end of the turn is taken for no end any more
+    assert later.known == early.known - 1  # the end of the turn is taken for no end any more
     assert len(told("model_call")) == 1
     main.result("t1", "12")
     main.assistant("m2", text("12."), stop="end_turn")

@@ -100,3 +100,26 @@ def test_a_compressed_session_is_read_and_a_cut_off_one_as_far_as_it_goes(
     report = import_file(ledger, path, "claude-code")
     assert len(report.problems) == 1
     assert 0 < report.stored < import_file(ledger, tmp_path / "a.jsonl").known + 1000
+
+
+def test_a_file_without_its_session_is_known_by_its_name_or_told(ledger: Any, tmp_path: Path) -> None:
+    line = json.dumps({"type": "summary", "summary": "Lamps were counted.", "leafUuid": "x"}) + "\n"
+    session = "5b1c0f6e-0000-4000-8000-00000000000d"
+    for name in (session, "summaries"):
+        (tmp_path / f"{name}.jsonl").write_text(line)
+    report = import_file(ledger, tmp_path / f"{session}.jsonl")
+    assert (report.correlations, report.problems) == ((session,), ())
+    (told,) = ledger.read(event_type="execution.state_change")
+    assert told.payload["value"] == "Lamps were counted."
+    (problem,) = import_file(ledger, tmp_path / "summaries.jsonl", "claude-code").problems
+    assert problem == (0, "no line of the file names its session")
+
+
+def test_progress_is_told_up_to_the_whole(ledger: Any, family: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    import_file(ledger, family, progress=lambda done, whole: seen.append((done, whole)))
+    sizes = [path.stat().st_size for path in (family, *(family.with_suffix("") / "subagents").iterdir())]
+    assert seen
+    assert {whole for _, whole in seen} == {sum(sizes)}
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1][0] == sum(sizes)
