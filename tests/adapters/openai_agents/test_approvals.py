@@ -152,3 +152,20 @@ def test_a_stream_pauses_and_goes_on_too(
     assert "run_resumed alpha <- human_input_received c1" in told()
     assert told()[-1] == "run_completed alpha <- message assistant"
     assert len({entry.correlation_id for entry in ledger.read()}) == 1
+
+
+def test_what_is_said_beside_the_approval_is_a_message_of_the_run_that_goes_on(
+    ledger: Any, recorder: Any, model: Any, call: Any, told: Any
+) -> None:
+    async def run() -> None:
+        agent = booking(model, call, "Bruges")
+        state = (await recorder.run(agent, "Book")).to_state()
+        for item in state.get_interruptions():
+            state.approve(item)
+        state.add_input("And hurry")
+        await recorder.run(agent, state)
+
+    asyncio.run(run())
+    assert "message user <- run_resumed alpha" in told()
+    said = [entry.payload for entry in ledger.read(event_type="execution.message")]
+    assert [one["parts"][0]["content"] for one in said if one["role"] == "user"] == ["Book", "And hurry"]

@@ -21,6 +21,8 @@ from agents import (
 )
 from agents.testing import ScriptedModel, assistant_message
 from agents.tracing import generation_span
+from openai.types.responses import ResponseFunctionWebSearch
+from openai.types.responses.response_function_web_search import ActionSearch
 
 import chatsnapshot
 from chatsnapshot.adapters.openai_agents import ChatSnapshotSession, OpenAIAgentsRecorder
@@ -219,6 +221,34 @@ def test_agents_as_tools_are_child_runs_each_caused_by_its_own_call(
     assert len(set(correlations(ledger))) == 3
     children = [e.payload for e in ledger.read(event_type="execution.run_started")][1:]
     assert {child["parent_run_id"] for child in children} == {"talk"}
+
+
+def test_an_agent_as_a_tool_that_streams_is_a_child_run_that_ends_before_its_call(
+    recorder: Any, model: Any, call: Any, told: Any
+) -> None:
+    heard: list[str] = []
+    one = Agent(name="one", model=model("1"))
+    tools = [one.as_tool("ask_one", "", on_stream=lambda event: heard.append(event["event"].type))]
+    agent = Agent(name="alpha", tools=[*tools], model=model([call("ask_one", "c1", input="?")], "done"))
+    recorder.run_sync(agent, "Ask")
+    lines = told()
+    assert heard
+    assert "run_started one <- tool_call c1" in lines
+    assert lines.index("run_completed one <- message assistant") < lines.index(
+        "tool_result c1 <- tool_call c1"
+    )
+
+
+def test_a_tool_that_the_provider_runs_is_recorded_with_its_result(
+    ledger: Any, recorder: Any, model: Any, told: Any
+) -> None:
+    action = ActionSearch(type="search", query="lamp")
+    search = ResponseFunctionWebSearch(id="w1", type="web_search_call", status="completed", action=action)
+    recorder.run_sync(Agent(name="alpha", model=model([search, assistant_message("A lamp.")])), "What is it?")
+    assert "tool_call w1 <- message assistant" in told()
+    assert "tool_result w1 <- tool_call w1" in told()
+    (hosted,) = ledger.read(event_type="execution.tool_call")
+    assert hosted.payload["name"] == "web_search"
 
 
 def test_an_agent_that_a_tool_runs_by_itself_is_a_child_run(

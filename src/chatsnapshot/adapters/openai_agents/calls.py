@@ -171,7 +171,10 @@ class Call:
 
     def span_ended(self, span: Any) -> None:
         """A span of this call ended."""
-        data = span.span_data
+        with self.watches[0].recorder.guarded():
+            self._span_ended(span, span.span_data)
+
+    def _span_ended(self, span: Any, data: Any) -> None:
         if data.type == "function" and span.span_id in self.spans:
             call_id, name = self.spans.pop(span.span_id)
             if span.error is not None:

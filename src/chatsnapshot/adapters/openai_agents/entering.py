@@ -106,6 +106,8 @@ def _entered(
             return None
         listen()
         call = Call(recorders, Given(bound.arguments, streamed=streamed))
+        if not call.watches:
+            return None
         if hooks is None or _are_hooks(hooks):
             bound.arguments["hooks"] = hooks_of(call, hooks)
             bound.arguments["run_config"] = with_formatter(bound.arguments.get("run_config"))

@@ -38,7 +38,10 @@ class Given:
         given = arguments.get("input")
         self.state = given if _is_state(given) else None
         """The ``RunState`` of a run that is resumed."""
-        self.input: Any = None if self.state is not None else _copy(given)
+        self.input: Any = (
+            _copy(given) if self.state is None else list(getattr(given, "pending_input", None) or ())
+        )
+        """What is said to the agent now; for a run that is resumed, what was put into its state."""
         agent = getattr(self.state, "_current_agent", None) or arguments.get("starting_agent")
         self.agent = str(getattr(agent, "name", None) or "agent")
         config = arguments.get("run_config")

@@ -119,11 +119,10 @@ class Watch:
         self.held.append(
             run.started(**given.facts(), version=version, attributes=attributes, at_ns=given.at_ns)
         )
-        if given.input is not None:
-            known = earlier is not None and earlier.cause is not None
-            items = after_the_last_answer(given.input) if known else given.input
-            for role, parts in input_messages(items):
-                self.held.append(run.message(role, parts, at_ns=given.at_ns))
+        known = earlier is not None and earlier.cause is not None and not given.resumed
+        items = after_the_last_answer(given.input) if known else given.input
+        for role, parts in input_messages(items):
+            self.held.append(run.message(role, parts, at_ns=given.at_ns))
 
     # --- models -------------------------------------------------------------------------------------------
 
