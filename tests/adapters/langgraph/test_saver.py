@@ -235,6 +235,15 @@ def test_checkpoints_stay_out_of_the_history_of_the_run_and_of_the_list_of_runs(
     assert ledger.verify().ok
 
 
+def test_a_newer_format_is_refused_and_foreign_events_are_passed_over(ledger: Any) -> None:
+    growing(1).compile(checkpointer=ChatSnapshotSaver(ledger)).invoke({"count": 0}, config())
+    ledger.record("user.note", {"x": 1}, correlation_id=correlation_of("t"))
+    assert ChatSnapshotSaver(ledger).get_tuple(config()) is not None
+    ledger.record("langgraph.writes_saved", {"format": 2}, correlation_id=correlation_of("t"))
+    with pytest.raises(chatsnapshot.FormatTooNew, match="is of format 2 and this version reads format 1"):
+        ChatSnapshotSaver(ledger).get_tuple(config())
+
+
 def test_only_a_ledger_is_taken() -> None:
     with pytest.raises(TypeError, match="takes a ledger"):
         ChatSnapshotSaver("runs.db")

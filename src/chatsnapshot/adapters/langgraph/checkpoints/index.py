@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from chatsnapshot.adapters.langgraph.checkpoints.shapes import OPENED, REWRITTEN, SAVED, WRITES
+from chatsnapshot.adapters.langgraph.checkpoints.shapes import FORMAT, OPENED, REWRITTEN, SAVED, WRITES
 from chatsnapshot.envelope import LedgerEntry
+from chatsnapshot.errors import FormatTooNew
 
 __all__ = ["Index", "Place", "SavedAt", "StoredAt"]
 
 Version = str | int | float
+
+
+_KNOWN = frozenset({SAVED, WRITES, REWRITTEN, OPENED})
 
 
 class Place(NamedTuple):
@@ -66,18 +70,24 @@ class Index:
         self.position, self.sequence = entry.position, entry.sequence or 0
         if entry.erased:
             return
-        place = Place(entry.position, entry.event_id)
+        if entry.event_type not in _KNOWN:
+            return
+        place, payload = Place(entry.position, entry.event_id), _payload(entry)
+        if payload["format"] > FORMAT:
+            raise FormatTooNew(
+                f"the checkpoint data at position {entry.position} is of format {payload['format']} and this version "
+                f"reads format {FORMAT}; upgrade chatsnapshot"
+            )
         if entry.event_type == SAVED:
-            self._saved(place, _payload(entry), entry.recorded_at or "")
+            self._saved(place, payload, entry.recorded_at or "")
         elif entry.event_type == WRITES:
-            payload = _payload(entry)
             self.writes.setdefault((payload["ns"], payload["id"]), []).append(place)
         elif entry.event_type == REWRITTEN:
             self.rewrites += 1
-            self.superseded_to = entry.payload["superseded_to"]
+            self.superseded_to = payload["superseded_to"]
             self._forget(self.superseded_to)
-        elif entry.event_type == OPENED:
-            self.thread_id = entry.payload["thread_id"]
+        else:
+            self.thread_id = payload["thread_id"]
 
     def _saved(self, place: Place, payload: Any, at: str) -> None:
         ns = payload["ns"]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = [
+    "FORMAT",
     "OPENED",
     "PREFIX",
     "REWRITTEN",
@@ -30,6 +31,9 @@ WRITES = "langgraph.writes_saved"
 """What one task of a super-step wrote before the next checkpoint."""
 REWRITTEN = "langgraph.thread_rewritten"
 """What is kept was recorded anew; everything up to ``superseded_to`` (a position) counts no more."""
+
+FORMAT = 1
+"""Which shape the payloads have; a newer one is refused."""
 
 SOURCE = {"origin": "system", "runtime": "langgraph", "name": "checkpoints"}
 
@@ -55,7 +59,7 @@ def event(event_type: str, correlation_id: str, payload: Mapping[str, Any], **mo
     return {
         "event_type": event_type,
         "correlation_id": correlation_id,
-        "payload": payload,
+        "payload": {"format": FORMAT, **payload},
         "source": SOURCE,
         **more,
     }
