@@ -74,3 +74,47 @@ def test_sessions_need_the_extra_where_adk_is_not_installed() -> None:
         "MissingExtra: recording Google ADK needs an extra: pip install 'chatsnapshot[google-adk]'"
         in done.stderr
     )
+
+
+PROGRAM = """
+import asyncio
+from google.adk.agents import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import InMemoryRunner
+from google.genai import types
+
+class Model(BaseLlm):
+    async def generate_content_async(self, llm_request, stream=False):
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Good morning!")]))
+
+async def main():
+    runner = InMemoryRunner(agent=LlmAgent(name="desk", model=Model(model="m")), app_name="shop")
+    session = await runner.session_service.create_session(app_name="shop", user_id="ann")
+    said = types.Content(role="user", parts=[types.Part(text="Hello")])
+    async for event in runner.run_async(user_id="ann", session_id=session.id, new_message=said):
+        print(event.content.parts[0].text)
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_that_knows_nothing_of_it_is_recorded(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [
+        sys.executable,
+        "-m",
+        "chatsnapshot",
+        "run",
+        "--ledger",
+        "runs.db",
+        "--",
+        sys.executable,
+        "program.py",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "Good morning!\n"), done.stderr
+    with chatsnapshot.open(tmp_path / "runs.db", create=False) as ledger:
+        process, agent = ledger.read(event_type="execution.run_started")
+        assert (agent.payload["name"], agent.causation_id) == ("desk", process.event_id)
+        assert len(list(ledger.read(event_type="execution.run_completed"))) == 2

@@ -45,10 +45,17 @@ class Invocation:
         self._children: dict[str, Strand] = {}
         self._arguments: dict[str, tuple[str, Any]] = {}
         """Call id to the name and the arguments of the call: what an agent that is called is asked."""
+        self.held: list[Event] = []
+        """What is recorded together with what comes next."""
         task = asyncio.current_task()
         if task is not None:
             # ADK tells no plugin of a cancellation.
             task.add_done_callback(self._task_ended)
+
+    async def record(self, *events: Event | None) -> None:
+        """Record events behind those that are held."""
+        held, self.held = self.held, []
+        await self._recorder.arecord(*held, *events)
 
     # --- the beginning and the end ------------------------------------------------------------------------
 
@@ -99,6 +106,8 @@ class Invocation:
         if self.run.ended is not None or self._recorder.run(self.run.key) is not self.run:
             return
         with self._recorder.guarded():
+            if self.held:
+                self._recorder.safe.hand_over(*self.held)
             reason = "the task was cancelled" if task.cancelled() else "nobody read on"
             for strand in [*reversed(self._children.values()), self._trunk]:
                 if (ended := strand.run.cancelled(reason)) is not None:

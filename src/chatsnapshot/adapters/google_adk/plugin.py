@@ -52,18 +52,18 @@ class _Callbacks:
             made = await begun(self.recorder, invocation_context, sent, self._forget)
             if made is not None:
                 self._open[invocation_context.invocation_id] = made
-                await self.recorder.arecord(*made.first())
+                await made.record(*made.first())
 
     async def after_run_callback(self, *, invocation_context: Any) -> None:
         with self.recorder.guarded():
             if (invocation := self._of(invocation_context)) is not None:
                 aborted = bool(getattr(invocation_context, "is_aborted", False))
-                await self.recorder.arecord(*invocation.end(aborted=aborted))
+                await invocation.record(*invocation.end(aborted=aborted))
 
     async def on_run_error_callback(self, *, invocation_context: Any, error: BaseException) -> None:
         with self.recorder.guarded():
             if (invocation := self._of(invocation_context)) is not None:
-                await self.recorder.arecord(*invocation.end(error=error))
+                await invocation.record(*invocation.end(error=error))
 
     def _forget(self, invocation: Invocation) -> None:
         if self._open.get(invocation.run.key) is invocation:
@@ -75,47 +75,51 @@ class _Callbacks:
         with self.recorder.guarded():
             invocation = self._of(invocation_context)
             if invocation is not None and not event.partial:
-                await self.recorder.arecord(*await invocation.told(event))
+                await invocation.record(*await invocation.told(event))
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         with self.recorder.guarded():
-            if (strand := await self._strand(callback_context)) is not None:
+            if (invocation := self._of(callback_context)) is not None:
+                strand = await self._strand(invocation, callback_context)
                 strand.asking(callback_context, llm_request)
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         with self.recorder.guarded():
-            if not llm_response.partial and (strand := await self._strand(callback_context)) is not None:
-                await self.recorder.arecord(strand.asked(callback_context, response=llm_response))
+            invocation = self._of(callback_context)
+            if invocation is not None and not llm_response.partial:
+                strand = await self._strand(invocation, callback_context)
+                # The event that tells the answer follows at once: both are one commit.
+                invocation.held.append(strand.asked(callback_context, response=llm_response))
 
     async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Any) -> None:
         with self.recorder.guarded():
-            if (strand := await self._strand(callback_context)) is not None:
-                await self.recorder.arecord(strand.asked(callback_context, error=error))
+            if (invocation := self._of(callback_context)) is not None:
+                strand = await self._strand(invocation, callback_context)
+                await invocation.record(strand.asked(callback_context, error=error))
 
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
         with self.recorder.guarded():
-            if (strand := await self._strand(tool_context)) is not None:
-                await self.recorder.arecord(*strand.calling(tool, tool_args, tool_context))
+            if (invocation := self._of(tool_context)) is not None:
+                strand = await self._strand(invocation, tool_context)
+                await invocation.record(*strand.calling(tool, tool_args, tool_context))
 
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
         with self.recorder.guarded():
-            if (strand := await self._strand(tool_context)) is not None:
-                strand.called(tool_context, None)
+            if (invocation := self._of(tool_context)) is not None:
+                (await self._strand(invocation, tool_context)).called(tool_context, None)
 
     async def on_tool_error_callback(
         self, *, tool: Any, tool_args: Any, tool_context: Any, error: BaseException
     ) -> None:
         with self.recorder.guarded():
-            if (strand := await self._strand(tool_context)) is not None:
-                strand.called(tool_context, error)
+            if (invocation := self._of(tool_context)) is not None:
+                (await self._strand(invocation, tool_context)).called(tool_context, error)
 
-    async def _strand(self, context: Any) -> Strand | None:
+    async def _strand(self, invocation: Invocation, context: Any) -> Strand:
         """The run that a context is in; it begins here when it is new."""
-        invocation = self._of(context)
-        if invocation is None:
-            return None
         strand, made = await invocation.at(branch_of(context))
-        await self.recorder.arecord(*made)
+        if made:
+            await invocation.record(*made)
         return strand
 
 
