@@ -23,6 +23,7 @@ __all__ = [
     "output_of",
 ]
 __all__ += ["picture", "question_of", "said_by_person", "speaks", "text_of_parts", "thoughts_of", "usage_of"]
+__all__ += ["without_history"]
 
 _INJECTED = re.compile(
     r"\s*(?:<(?:environment_context|user_instructions|permissions instructions|collaboration_mode|model_switch|"
@@ -225,3 +226,9 @@ def said_by_person(facts: Mapping[str, Any]) -> str:
         text = text_of_parts(content_parts(item.get("content")))
         return "" if is_injected(text) else text
     return ""
+
+
+def without_history(item: Mapping[str, Any]) -> dict[str, Any]:
+    """A compaction without the history that it repeats: how many items that has."""
+    history = item.get("replacement_history")
+    return {**item, "replacement_history": len(history) if isinstance(history, list) else None}

@@ -23,6 +23,7 @@ from chatsnapshot.importers.codex_items import (
     text_of_parts,
     thoughts_of,
     usage_of,
+    without_history,
 )
 from chatsnapshot.importers.codex_meta import RUNTIME, Meta
 from chatsnapshot.importers.codex_twins import Twins
@@ -126,7 +127,7 @@ class CodexRun:
             yield from self._turn_context(line, key, item)
         elif kind == "compacted":
             self._compacted = True
-            yield self._state(line, key, "compaction", item.get("message"), item)
+            yield self._state(line, key, "compaction", item.get("message"), without_history(item))
         else:
             yield self._state(line, key, name_text(kind) or "line without a type", dict(item))
         self.history.append((digest_of(facts), self.told.last))

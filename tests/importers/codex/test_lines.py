@@ -135,7 +135,7 @@ def test_compaction_errors_and_what_is_unknown_are_told(
 ) -> None:
     main = rollout()
     main.user("Hello.")
-    main.line("compacted", {"message": "So far: hello.", "replacement_history": []})
+    main.line("compacted", {"message": "So far: hello.", "replacement_history": [{"type": "message"}] * 3})
     main.event("context_compacted")
     main.event("error", message="usage limit")
     main.line("world_state", {"weather": "rain"})
@@ -146,6 +146,7 @@ def test_compaction_errors_and_what_is_unknown_are_told(
     states = {one.payload["name"]: one for one in told("state_change")}
     assert set(states) == {"compaction", "world_state", "novelty", "exec_command_end"}
     assert states["compaction"].payload["value"] == "So far: hello."
+    assert states["compaction"].payload["native"]["replacement_history"] == 3
     assert states["world_state"].payload["value"] == {"weather": "rain"}
     assert states["exec_command_end"].payload["value"]["message"] == "kept"
     assert states["exec_command_end"].causation_id == told("tool_call")[0].event_id
@@ -357,6 +358,8 @@ def test_a_packed_rollout_is_read_where_zstandard_is_known(
         guess(path)
     for name in ("compression", "compression.zstd", "backports", "backports.zstd", "zstandard"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(chatsnapshot.InvalidEvent, match=r"install backports\.zstd or zstandard, or unpack it"):
+    with pytest.raises(
+        chatsnapshot.InvalidEvent, match=r"install backports\.zstd or zstandard, or unpack it"
+    ):
         guess(path)
     assert [job[1] for job in jobs([tmp_path], "codex")] == [(str(tmp_path / "plain.jsonl"),)]
