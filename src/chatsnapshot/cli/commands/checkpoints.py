@@ -52,7 +52,7 @@ def list_command(as_json: bool) -> int:
     )
     rows: list[tuple[Any, ...]] = [
         (
-            state.thread_id,
+            out.one_line(state.thread_id),
             str(state.checkpoints),
             str(state.namespaces),
             state.last_checkpoint_id or "",
@@ -133,7 +133,7 @@ def _tell(thread: Any, kept: Any, as_json: bool) -> None:
         out.json_line(msgspec.json.encode({"thread_id": thread.thread_id, **kept._asdict()}))
     else:
         out.line(
-            f"{thread.thread_id}: {kept.kept} kept, {kept.removed} let go, "
+            f"{out.one_line(thread.thread_id)}: {kept.kept} kept, {kept.removed} let go, "
             f"payloads of {kept.erased} events erased"
         )
     out.flush()

@@ -67,12 +67,11 @@ class Index:
         """Take in the next entry; one whose payload was erased counts no more."""
         if entry.position is None or entry.position <= self.position:
             return
+        if not entry.erased and entry.event_type in _KNOWN:
+            self._take(entry, Place(entry.position, entry.event_id), _payload(entry))
         self.position, self.sequence = entry.position, entry.sequence or 0
-        if entry.erased:
-            return
-        if entry.event_type not in _KNOWN:
-            return
-        place, payload = Place(entry.position, entry.event_id), _payload(entry)
+
+    def _take(self, entry: LedgerEntry, place: Place, payload: Any) -> None:
         if payload["format"] > FORMAT:
             raise FormatTooNew(
                 f"the checkpoint data at position {entry.position} is of format {payload['format']} and this version "
