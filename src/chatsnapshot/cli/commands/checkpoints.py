@@ -20,9 +20,13 @@ __all__ = ["command"]
 @click.group(
     "checkpoints", subcommand_metavar="COMMAND …", no_args_is_help=False, invoke_without_command=True
 )
+@ledger_option
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """List, prune and delete the checkpoints that ChatSnapshotSaver keeps for graphs of LangGraph."""
+    """List, prune and delete what graphs keep of their state.
+
+    These are the checkpoints of ChatSnapshotSaver, for graphs of LangGraph.
+    """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         ctx.exit(1)
