@@ -88,7 +88,7 @@ def test_the_end_of_the_interpreter_is_the_end_of_the_process_run(
     assert types == ["execution.run_started", f"execution.run_{end}"]
 
 
-def test_an_import_is_told_once_after_the_module_was_executed(
+def test_an_import_is_told_once_when_nothing_of_its_package_is_being_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "watched_package").mkdir()
@@ -111,8 +111,27 @@ def test_an_import_is_told_once_after_the_module_was_executed(
         watch.end()
         for name in ("watched_package", "watched_package.inner"):
             sys.modules.pop(name, None)
-    assert told == [("watched_package.inner", False), ("watched_package", True)]
+    assert told == [("watched_package", True), ("watched_package.inner", True)]
     assert watch not in sys.meta_path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import langgraph.graph",
+        "from langchain_core.language_models import FakeListChatModel",
+        "import agents.testing, pydantic_ai.models.test, autogen, mcp.types",
+    ],
+)
+def test_whatever_a_program_imports_first_the_runtime_is_recorded(line: str) -> None:
+    code = f"""
+import chatsnapshot
+with chatsnapshot.autorecord("memory:") as recording:
+    {line}
+    assert recording.recorders and not recording.failures, (recording.recorders, recording.failures)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_switching_on_imports_no_runtime() -> None:

@@ -92,7 +92,8 @@ class AutoRecording:
         self._undo: list[Callable[[], None]] = []
         self._pid = os.getpid()
         self._runtimes = {runtime.module: runtime for runtime in runtimes}
-        self._watch = ImportWatch(tuple(self._runtimes), self._imported)
+        packages = {runtime.module: runtime.packages for runtime in runtimes}
+        self._watch = ImportWatch(tuple(self._runtimes), self._imported, packages)
 
     @property
     def ledger(self) -> Ledger:

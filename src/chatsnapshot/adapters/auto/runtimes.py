@@ -15,22 +15,32 @@ _ADAPTERS = "chatsnapshot.adapters."
 
 
 class Runtime(NamedTuple):
-    """One runtime. ``module`` is imported by every program that uses it, and seldom by others."""
+    """One runtime. ``module`` is imported by every program that uses it, and seldom by others.
+
+    It is switched on when nothing of its ``packages`` (by default the top-level one of the module) is being imported.
+    """
 
     name: str
     module: str
     adapter: str
     recorder: str
+    packages: tuple[str, ...] = ()
 
 
 RUNTIMES: tuple[Runtime, ...] = (
     Runtime("ag2", "ag2", "ag2.installing", "AG2Recorder"),
     Runtime("autogen", "autogen", "ag2.installing", "AG2Recorder"),
-    Runtime("langgraph", "langchain_core.callbacks", "langgraph", "LangGraphRecorder"),
+    Runtime(
+        "langgraph",
+        "langchain_core.callbacks",
+        "langgraph",
+        "LangGraphRecorder",
+        ("langchain_core", "langgraph", "langchain"),
+    ),
     Runtime("openai_agents", "agents", "openai_agents", "OpenAIAgentsRecorder"),
     Runtime("pydantic_ai", "pydantic_ai", "pydantic_ai", "PydanticAIRecorder"),
     Runtime("crewai", "crewai", "crewai", "CrewAIRecorder"),
-    Runtime("google_adk", "google.adk.runners", "google_adk", "GoogleADKRecorder"),
+    Runtime("google_adk", "google.adk.runners", "google_adk", "GoogleADKRecorder", ("google.adk",)),
     Runtime("agent_framework", "agent_framework", "agent_framework", "AgentFrameworkRecorder"),
     Runtime("mcp", "mcp", "mcp_calls", "McpClientRecorder"),
 )
