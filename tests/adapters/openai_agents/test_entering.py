@@ -77,6 +77,25 @@ def test_the_runner_looks_the_same_while_there_are_recorders_and_is_itself_again
     assert ours() == before
 
 
+def test_whoever_else_goes_around_the_runner_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = ours()
+    around = Entrance()
+    around.open()
+    inside = Runner.__dict__["run"]
+
+    async def theirs(cls: Any, *args: Any, **options: Any) -> Any:
+        return await inside.__func__(cls, *args, **options)
+
+    monkeypatch.setattr(Runner, "run", classmethod(theirs))
+    kept = Runner.__dict__["run"]
+    around.close()
+    around.open()
+    assert Runner.__dict__["run"] is kept
+    monkeypatch.undo()
+    around.close()
+    assert ours() == before
+
+
 def test_a_recorder_needs_the_way_in_as_long_as_it_is_there(
     ledger: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

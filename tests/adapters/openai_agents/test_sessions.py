@@ -234,3 +234,30 @@ def test_a_change_is_complete_when_its_caller_is_cancelled(ledger: Any) -> None:
 def test_what_is_no_ledger_is_refused_in_one_sentence() -> None:
     with pytest.raises(TypeError, match="keeps its items in a Ledger, not str"):
         ChatSnapshotSession("talk", "runs.db")
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mongodb", "nats", "http", "spool"])
+def test_it_is_kept_by_every_server_too(
+    kind: str, servers: Any, require: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    server = servers("http" if kind == "spool" else kind)
+    require(not isinstance(server, Exception), f"a server for {kind} ({server})")
+    name = f"ledger=sessions-{uuid.uuid4().hex[:8]}"
+    remote = kind in ("http", "spool")
+    if remote:
+        server.start()  # another test may have left it stopped
+    url = server.address if remote else server.url
+    mode = {"http": "&mode=direct", "spool": "&mode=spool"}.get(kind, "")
+    with chatsnapshot.open(f"{url}{'&' if '?' in url else '?'}{name}{mode}") as opened:
+
+        async def run() -> None:
+            session = ChatSnapshotSession("talk", opened)
+            await session.add_items([said("1"), said("2"), said("x" * 40_000)])
+            assert await session.pop_item() == said("x" * 40_000)
+            assert await ChatSnapshotSession("talk", opened).get_items() == [said("1"), said("2")]
+            assert await session.get_items(1) == [said("2")]
+            await session.clear_session()
+            assert (await session.get_items(), await session.pop_item()) == ([], None)
+
+        asyncio.run(run())

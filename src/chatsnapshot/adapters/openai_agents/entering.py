@@ -48,7 +48,7 @@ class Entrance:
     def __init__(self) -> None:
         self.installed: list[OpenAIAgentsRecorder] = []
         """Recorders of every call in the process."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may close in the middle of an opening
         self._opened = 0
         self._before: dict[str, Any] = {}
         self._put: dict[str, Any] = {}
@@ -60,8 +60,8 @@ class Entrance:
         listen()
         with self._lock:
             self._opened += 1
-            if self._opened > 1 and self._put:
-                return
+            if self._put:
+                return  # also where somebody has gone around it since
             for name in _NAMES:
                 before = Runner.__dict__[name]
                 self._before[name] = before
