@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-openai_agents = pytest.importorskip("agents", reason="openai-agents is not installed")
+pytest.importorskip("agents", reason="openai-agents is not installed")
 pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
 
+import agents as openai_agents
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 from chatsnapshot.adapters.openai_agents import OpenAIAgentsRecorder
