@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,17 +79,18 @@ def test_pieces_of_an_artifact_are_recorded_once_and_whole() -> None:
                 last_chunk=number == 2,
             )
         await updater.add_artifact([types.Part(raw=b"\x00\x01", media_type="image/png")], name="picture")
+        await updater.add_artifact([types.Part(text="note")], name="note")
         await updater.complete()
 
     with chatsnapshot.open("memory:", validation="strict") as ledger:
         recorder = A2ARecorder(ledger)
         played(recorder.executor(Scripted(act), name="desk"), lambda client: ask(client, "report"))
-        report, picture = of(ledger, "execution.artifact")
+        report, picture, _ = of(ledger, "execution.artifact")
         assert report.payload["artifact_id"] == "a-1"
         assert [part["content"] for part in report.payload["content"]] == ["one ", "two ", "three"]
         assert picture.payload["content"][0] == {"type": "blob", "content": "AAE=", "mime_type": "image/png"}
         (end,) = of(ledger, "execution.run_completed")
-        assert end.payload["output"] == ["report", "picture"]
+        assert end.payload["output"] == ["report", "picture", "note"]
         assert recorder.safe.failures == 0
 
 
@@ -168,6 +170,48 @@ def test_what_an_executor_records_and_the_agents_in_it_belong_to_the_task() -> N
         assert noted.correlation_id == task.correlation_id != helper.correlation_id
         assert helper.payload["parent_run_id"] == task.payload["run_id"]
         assert helper.causation_id is not None
+
+
+def test_a_task_whose_work_was_stopped_and_then_is_cancelled_has_one_end() -> None:
+    class Queue:
+        async def enqueue_event(self, event: Any) -> None:
+            """Nobody reads it."""
+
+    async def run(executor: Any) -> None:
+        message = types.Message(message_id="m-1", role=types.Role.ROLE_USER, parts=[types.Part(text="go")])
+        facts = {"task_id": "t-1", "context_id": "c-1", "message": message, "metadata": {}}
+        context: Any = SimpleNamespace(**facts, current_task=None)
+        work = asyncio.ensure_future(executor.execute(context, Queue()))
+        await asyncio.sleep(0.05)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        context.current_task = types.Task(id="t-1", context_id="c-1")
+        await executor.cancel(context, Queue())
+
+    async def act(context: Any, updater: TaskUpdater, queue: Any) -> None:
+        await asyncio.Event().wait()
+
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        asyncio.run(run(A2ARecorder(ledger).executor(Scripted(act))))
+        assert [kind for kind in kinds(ledger) if kind.startswith("run_")] == ["run_started", "run_cancelled"]
+
+
+def test_a_clients_request_is_left_as_it_was() -> None:
+    request = types.SendMessageRequest(
+        message=types.Message(message_id="m-1", role=types.Role.ROLE_USER, parts=[types.Part(text="Hello")])
+    )
+
+    async def talk(client: Any) -> None:
+        async for _ in client.send_message(request):
+            pass
+
+    with chatsnapshot.open("memory:") as ledger:
+        recorder = A2ARecorder(ledger)
+        played(recorder.executor(scripted_executor("plain")), talk, recorder)
+        assert not request.message.metadata.fields
+        (started,) = of(ledger, "execution.run_started")
+        assert started.causation_id == of(ledger, "integration.call")[0].event_id
 
 
 def test_a_task_recorded_again_is_the_same() -> None:

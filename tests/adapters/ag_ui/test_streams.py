@@ -314,6 +314,7 @@ def test_chunks_end_when_something_else_comes() -> None:
         event("TOOL_CALL_CHUNK", toolCallId="c-1", toolCallName="add", parentMessageId="m-1", delta='{"a":'),
         event("TOOL_CALL_CHUNK", delta=" 1}"),
         event("TOOL_CALL_CHUNK", toolCallId="c-2", toolCallName="add", parentMessageId="m-1", delta="{}"),
+        event("TOOL_CALL_RESULT", messageId="m-3", toolCallId="c-2", content="0"),
         event("TEXT_MESSAGE_CHUNK", messageId="m-2", delta="Done."),
         finished(),
     ]
@@ -324,6 +325,8 @@ def test_chunks_end_when_something_else_comes() -> None:
         calls = of(ledger, "execution.tool_call")
         assert [one.payload["arguments"] for one in calls] == [{"a": 1}, {}]
         assert {one.causation_id for one in calls} == {first.event_id}
+        (result,) = of(ledger, "execution.tool_result")
+        assert (result.causation_id, result.position) == (calls[1].event_id, calls[1].position + 1)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ pytest.importorskip("mcp_types", reason="these are tests of the newer line of mc
 from mcp import Client, ClientSession
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult
 
 from chatsnapshot.testing.runtimes.mcp_calls import demo_server
 
@@ -184,6 +185,48 @@ def test_installed_it_records_every_session_and_undone_none() -> None:
         asyncio.run(call())
         assert kinds(ledger) == ["call", "response"]
     assert ClientSession.call_tool is before
+
+
+def test_installed_and_watched_a_call_is_recorded_once() -> None:
+    async def call(recorder: McpClientRecorder) -> None:
+        async with recorder.watch(Client(demo_server())) as client:
+            await client.call_tool("add", {"a": 2, "b": 3})
+
+    with chatsnapshot.open("memory:") as ledger:
+        recorder = McpClientRecorder(ledger)
+        undo = install(recorder)
+        try:
+            asyncio.run(call(recorder))
+        finally:
+            undo()
+        assert kinds(ledger) == ["run_started", "tool_call", "tool_result", "run_completed"]
+
+
+def test_a_question_is_told_once_and_of_its_own_call_while_another_is_going_on() -> None:
+    async def run(ledger: Any) -> None:
+        answered = asyncio.Event()
+        server = demo_server()
+
+        @server.tool()
+        async def wait() -> str:
+            """Wait until the question is answered."""
+            await answered.wait()
+            return "waited"
+
+        async def answer(context: Any, params: Any) -> Any:
+            answered.set()
+            return ElicitResult(action="accept", content={"approved": True})
+
+        client = Client(server, elicitation_callback=answer)
+        async with McpClientRecorder(ledger).watch(client) as entered:
+            await asyncio.gather(entered.call_tool("ask", {}), entered.call_tool("wait", {}))
+
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        asyncio.run(run(ledger))
+        (question,) = of(ledger, "execution.human_input_requested")
+        ask, _ = of(ledger, "execution.tool_call")
+        assert ask.payload["name"] == "ask"
+        assert question.causation_id == ask.event_id
 
 
 def test_something_that_is_no_client_is_refused_in_one_sentence() -> None:
