@@ -335,6 +335,29 @@ def test_an_interrupt_inside_of_a_child_run_is_asked_and_answered_where_the_user
     assert len(told(ledger, "tool_call")) == len(told(ledger, "tool_result")) == 1
 
 
+def test_a_child_run_of_another_turn_does_not_go_on_with_one_that_was_never_answered(
+    ledger: Any, recorder: Any
+) -> None:
+    def asking(state: Any) -> Any:
+        if state["messages"][-1].content == "first":
+            types.interrupt("Sure?")
+        return {"messages": [messages.AIMessage("fine")]}
+
+    child = of_graph({"ask": asking}, (graphs.START, "ask"), name="child")
+
+    def ask_child(question: str) -> str:
+        """Ask the child."""
+        return str(child.invoke({"messages": [("user", question)]})["messages"][-1].content)
+
+    asked = [[calling("ask_child", "call_1", question=text)] for text in ("first", "second")]
+    memory = InMemorySaver()
+    agent("alpha", scripted(asked[0]), [ask_child], memory).invoke(HELLO, recorder.config("t"))
+    agent("alpha", scripted(asked[1], "done"), [ask_child], memory).invoke(HELLO, recorder.config("t"))
+    begun = [one for one in told(ledger, "run_started", "run_resumed") if one.payload["name"] == "child"]
+    assert [one.event_type for one in begun] == ["execution.run_started"] * 2
+    assert len({one.correlation_id for one in begun}) == 2
+
+
 def test_two_questions_of_one_step_get_their_own_answers(ledger: Any, recorder: Any) -> None:
     def asking(name: str) -> Any:
         return lambda state: {"messages": [messages.AIMessage(f"{name} {types.interrupt(name)}")]}

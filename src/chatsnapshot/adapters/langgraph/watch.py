@@ -264,6 +264,8 @@ class Watch:
             if thread_id == above.root.facts.thread_id:
                 thread_id = None  # inherited: it is the conversation of the parent
             again = self._paused.pop((above.run.correlation_id, context.call_id or context.name), None)
+            if not above.run.resumed:
+                again = None  # the thread went on without an answer, and this is another call
             parent = Parent(
                 above.run.run_id, context.last or above.run.last, above.agent, above.run.correlation_id, True
             )
