@@ -69,10 +69,11 @@ def _stand_at_the_door(bus: Any) -> None:
     emit = bus.emit
 
     @functools.wraps(emit)
-    def told(source: Any, event: Any) -> Any:
-        future = emit(source, event)
-        for listener in _told:
-            listener(source, event)
+    def told(*given: Any, **named: Any) -> Any:
+        future = emit(*given, **named)
+        pair = [*given, *(named[name] for name in ("source", "event") if name in named)]
+        for listener in _told if len(pair) > 1 else ():
+            listener(pair[0], pair[1])
         return future
 
     told.chatsnapshot = True  # type: ignore[attr-defined]
