@@ -192,3 +192,43 @@ def test_a_workflow_goes_on_from_a_checkpoint_in_the_correlation_that_is_given()
         assert answer.causation_id == question.event_id
         assert resumed.causation_id == answer.event_id
         assert resumed.payload["checkpoint_id"]
+
+
+@pytest.mark.filterwarnings("ignore")  # workflows of functions are announced as experimental
+@pytest.mark.parametrize("how", ["attached", "installed"])
+def test_a_workflow_made_of_a_function_is_recorded_with_its_steps_and_questions(how: str) -> None:
+    @af.step
+    async def shout(text: str) -> str:
+        return text.upper()
+
+    async def case(text: str, ctx: Any) -> str:
+        loud = await shout(text)
+        answer = await ctx.request_info({"question": loud}, str)
+        return f"it is {answer}"
+
+    case.__annotations__ = {"text": str, "ctx": af.RunContext, "return": str}
+
+    async def run(recorder: AgentFrameworkRecorder) -> Any:
+        flow = af.workflow(case).build()
+        if how == "attached":
+            recorder.attach(flow)
+        events = await events_of(flow, False, "sure?")
+        (request,) = [event for event in events if event.type == "request_info"]
+        events = await events_of(flow, True, responses={request.request_id: "yes"})
+        return [event.data for event in events if event.type == "output"]
+
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        recorder = AgentFrameworkRecorder(ledger)
+        undo = install(recorder) if how == "installed" else (lambda: None)
+        try:
+            assert asyncio.run(run(recorder)) == ["it is yes"]
+        finally:
+            undo()
+        assert len({entry.correlation_id for entry in ledger.read()}) == 1
+        ends = [kind for kind in kinds(ledger) if kind.startswith("run_")]
+        assert ends == ["run_started", "run_paused", "run_resumed", "run_completed"]
+        (answer,) = of(ledger, "execution.human_input_received")
+        (question,) = of(ledger, "execution.human_input_requested")
+        assert answer.causation_id == question.event_id
+        started = [one.payload["name"] for one in of(ledger, "system.task_started")]
+        assert "shout" in started

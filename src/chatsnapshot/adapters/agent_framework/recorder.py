@@ -86,7 +86,7 @@ class AgentFrameworkRecorder(RuntimeRecorder):
         anything that is no workflow.
         """
         af = framework()
-        if not isinstance(workflow, af.Workflow):
+        if not isinstance(workflow, _workflow_classes(af)):
             raise TypeError(f"attach() takes a Workflow of agent_framework, not {type(workflow).__name__}")
         workflow._run_core = recorded_core(self, workflow, workflow._run_core)
         return workflow
@@ -152,8 +152,8 @@ def install(recorder: AgentFrameworkRecorder) -> Callable[[], None]:
         raise TypeError(
             f"agent-framework-core {version_of('agent-framework-core')} has no AgentMiddlewareLayer"
         )
-    run, core = layer.run, af.Workflow._run_core
-    ours = recorder.middleware
+    run, ours = layer.run, recorder.middleware
+    cores = {kind: kind._run_core for kind in _workflow_classes(af)}
 
     def run_recorded(self: Any, messages: Any = None, *args: Any, **options: Any) -> Any:
         given = options.get("middleware")
@@ -162,18 +162,31 @@ def install(recorder: AgentFrameworkRecorder) -> Callable[[], None]:
             options["middleware"] = [*(given or ()), *ours]
         return run(self, messages, *args, **options)
 
-    def core_recorded(self: Any, *args: Any, **options: Any) -> Any:
-        return recorded_core(recorder, self, core.__get__(self))(*args, **options)
+    def core_recorded(core: Any) -> Any:
+        def run_core(self: Any, *args: Any, **options: Any) -> Any:
+            return recorded_core(recorder, self, core.__get__(self))(*args, **options)
 
-    layer.run, af.Workflow._run_core = _like(run, run_recorded), _like(core, core_recorded)
+        return _like(core, run_core)
+
+    layer.run = _like(run, run_recorded)
+    for kind, core in cores.items():
+        kind._run_core = core_recorded(core)
     done: list[bool] = []
 
     def undo() -> None:
         if not done:
             done.append(True)
-            layer.run, af.Workflow._run_core = run, core
+            layer.run = run
+            for kind, core in cores.items():
+                kind._run_core = core
 
     return undo
+
+
+def _workflow_classes(af: Any) -> tuple[Any, ...]:
+    """Workflows made of executors, and of a function."""
+    functional = getattr(af, "FunctionalWorkflow", None)
+    return (af.Workflow,) if functional is None else (af.Workflow, functional)
 
 
 def _like(original: Any, wrapper: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from chatsnapshot.adapters.places import enter, leave
 from chatsnapshot.adapters.plain import header_text
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.adapters.requiring import version_of
+from chatsnapshot.clock import uuid7, uuid_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["recorded_core"]
 
+_ids: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _NOTHING_NEW = frozenset({"started", "status", "superstep_completed", "data"})
 
 
@@ -89,17 +92,18 @@ class _Flow:
         responses = options.get("responses") or {}
         checkpoint = options.get("checkpoint_id")
         name = header_text(workflow.name or "workflow") or "workflow"
-        begin: dict[str, Any] = {"key": key, "correlation_id": workflow.id, "resumed": message is None}
+        workflow_id = _id_of(workflow)
+        begin: dict[str, Any] = {"key": key, "correlation_id": workflow_id, "resumed": message is None}
         parent = recorder.parent_here()
         if message is None and (parent is None or not parent.inside_tool):
-            begin["earlier"] = await recorder.aleft_open(recorder.correlation_id or str(workflow.id))
+            begin["earlier"] = await recorder.aleft_open(recorder.correlation_id or workflow_id)
         run = recorder.begin(name, **begin)
         if run is None:
             return None
         flow = cls(recorder, run)
         made = [run.answer(str(asked), **answer_facts(answer)) for asked, answer in responses.items()]
         facts = {
-            "workflow_id": str(workflow.id),
+            "workflow_id": workflow_id,
             "description": getattr(workflow, "description", None),
             "checkpoint_id": str(checkpoint) if checkpoint is not None else None,
             "runtime_version": version_of("agent-framework-core"),
@@ -205,6 +209,12 @@ class _Flow:
             self.recorder.end(self.run)
             handoffs.forget(self.run.run_id)
             await self.recorder.arecord(event)
+
+
+def _id_of(workflow: Any) -> str:
+    """The id of a workflow; one that is made of a function has none, and gets one as long as it lives."""
+    known = getattr(workflow, "id", None)
+    return str(known) if known else _ids.setdefault(workflow, uuid_text(uuid7()[0]))
 
 
 def _details(details: Any) -> dict[str, Any]:
