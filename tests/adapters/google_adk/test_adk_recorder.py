@@ -75,6 +75,27 @@ def test_every_runner_is_recorded_from_install_to_undo(ledger: chatsnapshot.Ledg
         install("recorder")  # type: ignore[arg-type]
 
 
+def test_an_agent_that_gets_no_plugins_is_recorded_by_install_alone(ledger: chatsnapshot.Ledger) -> None:
+    from google.adk.tools import AgentTool
+
+    def names() -> list[str]:
+        alone = AgentTool(agent=agent("beta", "child says hi"), include_plugins=False)
+        asking = [call("beta", "call_1", request="hi")]
+        before = ledger.head
+        asyncio.run(turn(runner(agent("alpha", asking, "done", tools=[alone]), recorder), "Go"))
+        return [entry.payload["name"] for entry in told(ledger, "run_started", after=before)]
+
+    recorder = GoogleADKRecorder(ledger)
+    assert names() == ["alpha"]
+    undo = install(recorder)
+    try:
+        assert names() == ["alpha", "beta"]
+    finally:
+        undo()
+    alpha, beta = told(ledger, "run_started")[1:]
+    assert beta.payload["parent_run_id"] == alpha.payload["run_id"]
+
+
 def test_turns_of_a_session_are_runs_of_one_correlation(
     ledger: chatsnapshot.Ledger, recorder: GoogleADKRecorder
 ) -> None:
