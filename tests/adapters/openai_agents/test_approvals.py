@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("agents", reason="openai-agents is not installed")
 
-from agents import Agent, RunConfig, RunState, function_tool
+from agents import Agent, GuardrailFunctionOutput, RunConfig, RunState, function_tool, input_guardrail
 
 
 @function_tool(needs_approval=True)
@@ -169,3 +169,22 @@ def test_what_is_said_beside_the_approval_is_a_message_of_the_run_that_goes_on(
     assert "message user <- run_resumed alpha" in told()
     said = [entry.payload for entry in ledger.read(event_type="execution.message")]
     assert [one["parts"][0]["content"] for one in said if one["role"] == "user"] == ["Book", "And hurry"]
+
+
+def test_a_guardrail_that_judged_before_the_pause_is_recorded_once(
+    ledger: Any, recorder: Any, model: Any, call: Any
+) -> None:
+    @input_guardrail
+    async def polite(context: Any, agent: Any, given: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(output_info="fine", tripwire_triggered=False)
+
+    async def run() -> None:
+        agent = booking(model, call, "Bruges").clone(input_guardrails=[polite])
+        state = await restored(agent, await recorder.run(agent, [{"role": "developer", "content": "Book"}]))
+        for item in state.get_interruptions():
+            state.approve(item)
+        await recorder.run(agent, state)
+
+    asyncio.run(run())
+    (verdict,) = ledger.read(event_type="execution.guardrail")
+    assert verdict.payload["outcome"] == "passed"

@@ -86,4 +86,4 @@ class Wanted(NamedTuple):
 
 def paused_facts(call_ids: Iterable[str], *, child: bool) -> dict[str, Any]:
     """What a pause has to say of itself to be found again."""
-    return {"native": {"waiting": sorted(call_ids), "child": child or None}}
+    return {"native": {"waiting": sorted(call_ids), **({"child": True} if child else {})}}
