@@ -88,6 +88,23 @@ def test_the_end_of_the_interpreter_is_the_end_of_the_process_run(
     assert types == ["execution.run_started", f"execution.run_{end}"]
 
 
+def test_a_forked_child_that_leaves_the_block_does_not_end_the_run_of_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    program = f"""
+import chatsnapshot, os
+with chatsnapshot.autorecord({str(path)!r}):
+    if child := os.fork():
+        os.waitpid(child, 0)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    with chatsnapshot.open(path, read_only=True) as ledger:
+        assert [entry.event_type for entry in ledger.read()] == [
+            "execution.run_started",
+            "execution.run_completed",
+        ]
+
+
 def test_an_import_is_told_once_when_nothing_of_its_package_is_being_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ class ProcessRun:
         self.failure: BaseException | None = None
         """The exception that ends the process."""
         self._ended = False
+        self._pid = os.getpid()
         self._hook: _Hook | None = None
 
     def begin(self, arguments: Sequence[str], pid: int | None, name: str | None = None) -> Parent:
@@ -85,8 +86,8 @@ class ProcessRun:
 
     def ended_here(self) -> None:
         """Record the end of this process, or of its recording: with :attr:`failure`, where there is one."""
-        if self.run is None or self._ended:
-            return
+        if self.run is None or self._ended or os.getpid() != self._pid:
+            return  # a forked child ends neither the run of its parent nor one of its own
         self._ended = True
         if (hook := self._hook) is not None and sys.excepthook == hook:
             sys.excepthook = hook.before
@@ -109,12 +110,10 @@ class ProcessRun:
         """Record the end when the interpreter ends, with the exception that nobody caught."""
         self._hook = _Hook(self, sys.excepthook)
         sys.excepthook = self._hook
-        pid = os.getpid()
 
         def wait() -> None:
             threading.main_thread().join()
-            if os.getpid() == pid:
-                self.ended_here()
+            self.ended_here()
 
         waiting = threading.Thread(target=wait, name="chatsnapshot-process", daemon=False)
         # The interpreter waits for it, and so does the end of every ledger: the end of the run is still taken.

@@ -90,7 +90,6 @@ class AutoRecording:
         self._parent = parent
         self._process: ProcessRun | None = None
         self._undo: list[Callable[[], None]] = []
-        self._pid = os.getpid()
         self._runtimes = {runtime.module: runtime for runtime in runtimes}
         packages = {runtime.module: runtime.packages for runtime in runtimes}
         self._watch = ImportWatch(tuple(self._runtimes), self._imported, packages)
