@@ -19,6 +19,7 @@ POPPED = "openai_agents.session_item_popped"
 CLEARED = "openai_agents.session_cleared"
 _TYPES = [ADDED, POPPED, CLEARED]
 _SOURCE = {"origin": "system", "runtime": "openai_agents", "name": "ChatSnapshotSession"}
+_EVENTS_MIN = 8
 _T = TypeVar("_T")
 
 
@@ -75,7 +76,7 @@ class ChatSnapshotSession:
 
     async def clear_session(self) -> None:
         """Forget all items. They stay in the ledger's history; ``ledger.erase`` removes them."""
-        async with aclosing(self._events()) as events:
+        async with aclosing(self._events(limit=1)) as events:
             last = await anext(events, None)
         if last is not None and last.event_type != CLEARED:
             await _settled(self._record(CLEARED))
@@ -95,32 +96,36 @@ class ChatSnapshotSession:
     async def _newest(self, wanted: int, until: int | None = None) -> list[Any]:
         """The items that are there, newest first: ``wanted`` of them, or all for -1."""
         found: list[Any] = []
-        popped = 0
-        if until == 0:
-            return found
-        async with aclosing(self._events(until)) as events:
-            async for entry in events:
-                if entry.event_type == CLEARED:
-                    break
-                if entry.event_type == POPPED:
-                    popped += 1
-                    continue
-                count = entry.attributes["items"]
-                if popped < count:
-                    try:
-                        items = entry.value()["items"]
-                    except NotFound:
-                        items = []  # erased for good: the agent goes on without them
-                    found += reversed(items[: max(len(items) - popped, 0)])
-                    if 0 <= wanted <= len(found):
-                        return found[:wanted]
-                popped = max(popped - count, 0)
+        popped, page = 0, None if wanted < 0 else max(wanted, _EVENTS_MIN)
+        while until is None or until > 0:
+            seen = 0
+            async with aclosing(self._events(until, page)) as events:
+                async for entry in events:
+                    seen, until = seen + 1, entry.position - 1
+                    if entry.event_type == CLEARED:
+                        return found
+                    if entry.event_type == POPPED:
+                        popped += 1
+                        continue
+                    count = entry.attributes["items"]
+                    if popped < count:
+                        found += reversed(_items_of(entry)[: count - popped])
+                        if 0 <= wanted <= len(found):
+                            return found[:wanted]
+                    popped = max(popped - count, 0)
+            if page is None or seen < page:
+                break
         return found
 
-    def _events(self, until: int | None = None) -> AsyncGenerator[LedgerEntry, None]:
-        options: dict[str, Any] = {} if until is None else {"until": until}
+    def _events(
+        self, until: int | None = None, limit: int | None = None
+    ) -> AsyncGenerator[LedgerEntry, None]:
+        options = {"until": until, "limit": limit}
         found: AsyncGenerator[LedgerEntry, None] = self._ledger.aread(
-            correlation_id=self._correlation, event_type=_TYPES, reverse=True, **options
+            correlation_id=self._correlation,
+            event_type=_TYPES,
+            reverse=True,
+            **{name: value for name, value in options.items() if value is not None},
         )
         return found
 
@@ -129,6 +134,14 @@ class ChatSnapshotSession:
             event_type, payload or {}, correlation_id=self._correlation, source=_SOURCE, **options
         )
         return entry
+
+
+def _items_of(entry: LedgerEntry) -> list[Any]:
+    try:
+        items: list[Any] = entry.value()["items"]
+    except NotFound:
+        return []  # erased for good: the agent goes on without them
+    return items
 
 
 async def _settled(change: Awaitable[_T]) -> _T:
