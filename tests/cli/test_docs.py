@@ -90,5 +90,5 @@ def test_commands_that_make_a_ledger_are_named_on_the_page() -> None:
         "spool",
     ):  # these open what is there, by themselves
         makers.remove(name)
-    assert makers == ["copy", "demo", "import", "ingest", "record", "restore", "serve"]
+    assert makers == ["copy", "demo", "import", "ingest", "record", "restore", "run", "serve"]
     assert all(f"`{name}`" in PAGE.split("make a ledger that is not there")[0] for name in makers)

@@ -32,7 +32,7 @@ class _After(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.command("run", cls=_After)
+@click.command("run", cls=_After, options_metavar="[OPTIONS] --")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option(
     "--name", metavar="TEXT", help="What the run is called. [default: the script, module or program]"
@@ -49,7 +49,7 @@ class _After(click.Command):
 def command(
     program: tuple[str, ...], name: str | None, correlation: str | None, runtimes: tuple[str, ...]
 ) -> None:
-    """Run a program unchanged, and record it.
+    """Run a program, and record it and the agent runtimes it uses.
 
     PROGRAM stands after --, with its arguments. The process is a run (arguments without secrets, exit code, signals),
     and the runs of every agent runtime that its Python processes import are its children. Input, output and exit code
