@@ -172,15 +172,44 @@ def test_what_an_executor_records_and_the_agents_in_it_belong_to_the_task() -> N
         assert helper.causation_id is not None
 
 
-def test_a_task_whose_work_was_stopped_and_then_is_cancelled_has_one_end() -> None:
-    class Queue:
-        async def enqueue_event(self, event: Any) -> None:
-            """Nobody reads it."""
+class Queue:
+    async def enqueue_event(self, event: Any) -> None:
+        """Nobody reads it."""
 
+
+def asked_to_go() -> Any:
+    """A request as the framework gives it to an executor."""
+    message = types.Message(message_id="m-1", role=types.Role.ROLE_USER, parts=[types.Part(text="go")])
+    facts = {"task_id": "t-1", "context_id": "c-1", "message": message, "metadata": {}}
+    return SimpleNamespace(**facts, current_task=None)
+
+
+def test_a_task_that_waits_for_a_permission_given_elsewhere_goes_on_as_a_resumed_run() -> None:
+    async def act(context: Any, updater: TaskUpdater, queue: Any) -> None:
+        await updater.requires_auth(updater.new_agent_message([types.Part(text="Sign in, please.")]))
+        await updater.start_work()
+        await updater.complete()
+        await queue.enqueue_event(types.Task(id="t-1", context_id="c-1"))  # too late: it has ended
+
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        recorder = A2ARecorder(ledger)
+        asyncio.run(recorder.executor(Scripted(act)).execute(asked_to_go(), Queue()))
+        told = [kind for kind in kinds(ledger) if kind.startswith("run_")]
+        assert told == ["run_started", "run_paused", "run_resumed", "run_completed"]
+        assert kinds(ledger)[-1] == "run_completed"
+        (question,), (resumed,) = (
+            of(ledger, "execution.human_input_requested"),
+            of(ledger, "execution.run_resumed"),
+        )
+        assert question.payload["question"] == "Sign in, please."
+        assert resumed.causation_id == question.event_id
+        assert resumed.correlation_id == "c-1"
+        assert recorder.safe.failures == 0
+
+
+def test_a_task_whose_work_was_stopped_and_then_is_cancelled_has_one_end() -> None:
     async def run(executor: Any) -> None:
-        message = types.Message(message_id="m-1", role=types.Role.ROLE_USER, parts=[types.Part(text="go")])
-        facts = {"task_id": "t-1", "context_id": "c-1", "message": message, "metadata": {}}
-        context: Any = SimpleNamespace(**facts, current_task=None)
+        context = asked_to_go()
         work = asyncio.ensure_future(executor.execute(context, Queue()))
         await asyncio.sleep(0.05)
         work.cancel()

@@ -157,7 +157,25 @@ class A2ARecorder(RuntimeRecorder):
     async def saw(self, task: TaskRun, event: Any) -> None:
         """Record what an agent tells, before it is handed on; nothing is raised."""
         with self.guarded():
-            await self.over(task, task.saw(event))
+            made = [] if task.run.ended is None else self._again(task)
+            if task.run.ended is None:
+                await self.over(task, [*made, *task.saw(event)])
+
+    def _again(self, task: TaskRun) -> list[Event]:
+        """An agent that waited goes on by itself, as when somebody gave a permission elsewhere: a resumed run."""
+        before = task.run
+        if not task.waits:
+            return []  # nothing comes after the end of a task
+        run = self.begin(
+            before.agent,
+            key=before.key,
+            correlation_id=before.correlation_id,
+            run_id=f"{task.task_id}:{task.told}"[:256],
+            parent=before.parent,
+            resumed=True,
+            earlier=before.left(),
+        )
+        return [] if run is None else task.goes_on(run)
 
     async def over(self, task: TaskRun, events: list[Event]) -> None:
         """Record events; the run is over with the one that ends it."""

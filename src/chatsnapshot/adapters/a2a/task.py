@@ -25,7 +25,8 @@ class TaskRun:
     def __init__(self, run: ObservedRun, task_id: str) -> None:
         self.run = run
         self.task_id = task_id
-        self._told = 0
+        self.told = 0
+        """How many things were told, for their ids."""
         self._state: str | None = None
         self._said: str | None = None
         self._artifact: dict[str, Any] | None = None
@@ -79,11 +80,21 @@ class TaskRun:
             run.cancelled("cancelled", native_id=end) if cancelled else run.failed(error, native_id=end)
         )
 
+    @property
+    def waits(self) -> bool:
+        """Whether the task waits for somebody."""
+        return self._state in _WAITS
+
+    def goes_on(self, run: ObservedRun) -> list[Event]:
+        """The task goes on without a message; gives the beginning of the resumed run."""
+        self.run = run
+        return [run.started(native_id=self._id("start"), task_id=self.task_id)]
+
     # --- what is told -------------------------------------------------------------------------------------
 
     def _id(self, what: str) -> str:
-        self._told += 1
-        return f"{self.task_id}:{self.run.run_id}:{self._told}:{what}"
+        self.told += 1
+        return f"{self.task_id}:{self.run.run_id}:{self.told}:{what}"
 
     def _message(self, message: Mapping[str, Any], parts: list[dict[str, Any]]) -> Event:
         role, native = role_of(message), message.get("messageId") or self._id("message")
@@ -105,7 +116,7 @@ class TaskRun:
         if state is None:
             return []
         if state in _WAITS:
-            question_id = str((message or {}).get("messageId") or f"{self.task_id}:{self._told}")
+            question_id = str((message or {}).get("messageId") or f"{self.task_id}:{self.told}")
             asked = run.question(
                 question_id,
                 prompt=text_of(message) or (parts_of(message) if message else None) or _WAITS[state],
