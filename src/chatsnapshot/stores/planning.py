@@ -74,10 +74,12 @@ def plan(
     position = tree.size
     stamp = recorded_at.encode()
     sha, add_row, add_leaf, last_known = sha256, rows.append, leaves.append, sequences.get
+    given = known_ids(groups)
+    repeats = bool(known) or len(set(given)) != len(given)
     for group in groups:
         members = group.drafts
         places: list[Row | None] | None = None
-        if group.expected_sequence is not None or [1 for draft in members if not draft.fresh]:
+        if group.expected_sequence is not None or (repeats and [1 for draft in members if not draft.fresh]):
             settled = _settle(group, known, recent, last_sequence, sequences)
             if isinstance(settled, LedgerError):
                 outcomes.append(settled)

@@ -22,6 +22,8 @@ COLUMNS = (
     "payload, schema_version, attributes, leaf, salt, commitment, payload_bytes"
 )
 _IDLE_MAX = 4
+_FEW_IDS = 4
+_IDS_AT_ONCE = 50
 
 
 _FIRST_ROWS = 4
@@ -78,6 +80,8 @@ def one_snapshot(db: apsw.Connection) -> Iterator[None]:
 
 def rows_by_id(db: apsw.Connection, names: Names, event_ids: Sequence[bytes]) -> dict[bytes, Row]:
     """The rows of those ids that are known."""
+    if len(event_ids) > _FEW_IDS:
+        event_ids = _known_of(db, names, event_ids)
     sql = f"SELECT {COLUMNS} FROM {names['entry']} WHERE event_id = ?"
     found: dict[bytes, Row] = {}
     for event_id in event_ids:
@@ -85,6 +89,17 @@ def rows_by_id(db: apsw.Connection, names: Names, event_ids: Sequence[bytes]) ->
         if row is not None:
             found[event_id] = row
     return found
+
+
+def _known_of(db: apsw.Connection, names: Names, event_ids: Sequence[bytes]) -> list[bytes]:
+    """Those ids that are known, in their order: most batches hold none, and one statement asks for many."""
+    sql = f"SELECT event_id FROM {names['entry']} WHERE event_id IN ({','.join('?' * _IDS_AT_ONCE)})"
+    known: set[bytes] = set()
+    for start in range(0, len(event_ids), _IDS_AT_ONCE):
+        asked = list(event_ids[start : start + _IDS_AT_ONCE])
+        asked += asked[-1:] * (_IDS_AT_ONCE - len(asked))  # the same text, so the statement is prepared once
+        known.update(event_id for (event_id,) in db.execute(sql, asked))
+    return [event_id for event_id in event_ids if event_id in known] if known else []
 
 
 def read_page(
