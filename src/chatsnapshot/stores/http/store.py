@@ -32,6 +32,7 @@ from chatsnapshot.stores.base import (
 )
 from chatsnapshot.stores.http import wire
 from chatsnapshot.stores.http.address import read_address
+from chatsnapshot.stores.http.anchor import Anchor
 from chatsnapshot.stores.http.asking import Asking
 from chatsnapshot.stores.http.connection import Lost
 from chatsnapshot.stores.http.errors import Unclear, error_of, problem_of
@@ -68,6 +69,7 @@ class HttpStore:
         self._clock = clock
         self._limits = limits
         self._asking = Asking(read_address(location), location.url)
+        self._anchor = Anchor(self._asking)
         self._waiter = Waiter(self._asking)
         self._open_seconds = min(self._asking.address.seconds, open_seconds or _LONG_SECONDS)
         try:
@@ -194,8 +196,10 @@ class HttpStore:
     # --- reading ---
 
     def head(self) -> Head:
-        """The committed head."""
+        """The committed head; it extends every head that was seen before."""
+        before = self._anchor.seen()
         found: Head = self._read("head", type=Head)
+        self._anchor.check(before, found)
         return found
 
     def _read(self, operation: str, request: Any = None, type: Any = Any, seconds: float = 0.0) -> Any:
@@ -279,6 +283,7 @@ class HttpStore:
     def after_fork(self) -> None:
         """In a forked child: other connections, made at the next use."""
         self._asking.after_fork()
+        self._anchor.after_fork()
         self._waiter.after_fork()
 
     def abort(self) -> None:
