@@ -83,6 +83,7 @@ class Broadcast:
                         yield Frames(b"", position)
             finally:
                 self._clients.discard(client)
+                client.close()
 
     def end(self) -> None:
         """Let every client come to its end."""
@@ -183,6 +184,8 @@ class _Client:
         self._batches: deque[_Batch] = deque()
         self._bytes = 0
         self._there = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._quiet_at = 0.0
         self.behind = False
 
     def offer(self, batch: _Batch) -> None:
@@ -203,16 +206,30 @@ class _Client:
         """The next batch; ``None`` when none came for so long, or the client fell behind."""
         if not self._batches and not self.behind:
             self._there.clear()
-            timer = asyncio.get_running_loop().call_later(seconds, self._there.set)
-            try:
-                await self._there.wait()
-            finally:
-                timer.cancel()
+            loop = asyncio.get_running_loop()
+            self._quiet_at = loop.time() + seconds
+            if self._timer is None:
+                self._timer = loop.call_at(self._quiet_at, self._ring)
+            await self._there.wait()
         if not self._batches:
             return None
         batch = self._batches.popleft()
         self._bytes -= len(batch.joined)
         return batch
+
+    def _ring(self) -> None:
+        """Wake the client if it was quiet for so long; one timer serves many waits, as most are short."""
+        loop = asyncio.get_running_loop()
+        if self._quiet_at > loop.time():
+            self._timer = loop.call_at(self._quiet_at, self._ring)
+        else:
+            self._timer = None
+            self._there.set()
+
+    def close(self) -> None:
+        """Let the timer go."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def data(self, batch: _Batch, after: int) -> bytes:
         """What of a batch this client gets."""

@@ -15,7 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chatsnapshot.server.problems import Problem, problem_response
 
-__all__ = ["Guard", "Headers", "host_of"]
+__all__ = ["BODY", "Guard", "Headers", "host_of"]
+
+BODY = "chatsnapshot.body"
+"""Where in the ASGI scope the way to the server stands that no middleware is on: for pieces of a body, once the head of
+the answer is sent."""
 
 _PORT = re.compile(r":[0-9]{1,5}", re.ASCII)
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -54,6 +58,7 @@ class Headers:
                 ]
             await send(message)
 
+        scope[BODY] = send
         await self._app(scope, receive, secured)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from chatsnapshot.limits import KIB
+from chatsnapshot.server.guard import BODY
 
 __all__ = ["Streamed"]
 
@@ -54,7 +56,7 @@ class Streamed(Response):
         self._after = both
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.ensure_future(self._send(send))
+        sending = asyncio.ensure_future(self._send(send, scope.get(BODY, send)))
         waiting = [sending]
         if self._disconnected is not None:
             waiting.append(asyncio.ensure_future(_gone(self._disconnected)))
@@ -72,29 +74,56 @@ class Streamed(Response):
         with suppress(asyncio.CancelledError):
             sending.result()
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, send: Send, send_body: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async for piece in self._pieces:
             # In parts: the server holds what was given to it until the client has taken it.
             for start in range(0, len(piece), _PART_BYTES):
                 part = piece if len(piece) <= _PART_BYTES else piece[start : start + _PART_BYTES]
-                sent = send({"type": "http.response.body", "body": part, "more_body": True})
+                sent = send_body({"type": "http.response.body", "body": part, "more_body": True})
                 if self._stall_seconds is None:
                     await sent
                 else:
-                    await _within(self._stall_seconds, sent)
+                    await _Within(self._stall_seconds, sent)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _within(seconds: float, sent: Awaitable[None]) -> None:
-    """Wait for it; give the whole answer up when it takes longer. Costs no task of its own where it does not wait."""
-    task = asyncio.current_task()
-    assert task is not None
-    timer = asyncio.get_running_loop().call_later(seconds, task.cancel)
+class _Within:
+    """Waits for something; gives the whole answer up when it takes longer. Costs nothing where it does not wait."""
+
+    __slots__ = ("_seconds", "_sent")
+
+    def __init__(self, seconds: float, sent: Awaitable[None]) -> None:
+        self._seconds = seconds
+        self._sent = sent
+
+    def __await__(self) -> Generator[Any, None, None]:
+        steps = self._sent.__await__()
+        try:
+            first = next(steps)
+        except StopIteration:
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        timer = asyncio.get_running_loop().call_later(self._seconds, task.cancel)
+        try:
+            yield from _resumed(first, steps)
+        finally:
+            timer.cancel()
+
+
+def _resumed(value: Any, steps: Generator[Any, None, None]) -> Generator[Any, None, None]:
+    """A generator that has given its first value already, gone on with; what is thrown in comes to it."""
     try:
-        await sent
-    finally:
-        timer.cancel()
+        while True:
+            try:
+                yield value
+            except BaseException as error:
+                value = steps.throw(error)
+            else:
+                value = next(steps)
+    except StopIteration:
+        return
 
 
 async def _gone(receive: Receive) -> None:
