@@ -6,19 +6,21 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 import uvicorn
+from uvicorn.config import create_ssl_context
 
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.server import logs
 from chatsnapshot.server.app import application
 from chatsnapshot.server.connections import bounded
 from chatsnapshot.server.service import Service
-from chatsnapshot.server.tls import Tls, check_exposure
+from chatsnapshot.server.tls import Renewal, Tls, check_exposure
 
 __all__ = ["listen", "serve"]
 
@@ -27,6 +29,8 @@ _log = logging.getLogger("chatsnapshot.server")
 INTERRUPTED = 130
 GRACE_SECONDS = 10
 """How long requests that are under way may take after the service was told to end."""
+_LOOK_TICKS = 100
+"""So many ticks of uvicorn, of 0.1 s each, pass between two looks at the files of the certificate."""
 END_SECONDS_MAX = 30
 """When all of it, closing the ledgers too, takes longer, the process ends all the same."""
 
@@ -62,6 +66,8 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._service = service
         self.interrupted = False
+        self.renewal: Renewal | None = None
+        self._asked = False
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         watch = threading.Timer(END_SECONDS_MAX, _give_up)
@@ -77,11 +83,24 @@ class _Server(uvicorn.Server):
             yield
             return
         before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        if self.renewal is not None and hasattr(signal, "SIGHUP"):
+            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._renew)
         try:
             yield
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
+
+    def _renew(self, sig: int, frame: FrameType | None) -> None:
+        """Read the certificate anew, at the next tick."""
+        self._asked = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """As in uvicorn, and a look at the certificate from time to time."""
+        if self.renewal is not None and (self._asked or counter % _LOOK_TICKS == 0):
+            asked, self._asked = self._asked, False
+            self.renewal.look(always=asked)
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End in order; on a second SIGINT at once. What was acknowledged is stored, so nothing is lost by it."""
@@ -133,10 +152,27 @@ def serve(
         h11_max_incomplete_event_size=64 * 1024,
     )
     server = _Server(config, service)
+    if tls is not None:
+        config.load()
+        assert config.ssl is not None
+        server.renewal = Renewal(tls, config.ssl, lambda: _context(config))
     server.run(sockets=[sock])
     if not server.started:
         return 1
     return INTERRUPTED if server.interrupted else 0
+
+
+def _context(config: uvicorn.Config) -> ssl.SSLContext:
+    """Another context like that of the configuration, of the files as they are now."""
+    return create_ssl_context(
+        certfile=config.ssl_certfile,  # type: ignore[arg-type]
+        keyfile=config.ssl_keyfile,
+        password=config.ssl_keyfile_password,
+        ssl_version=config.ssl_version,
+        cert_reqs=config.ssl_cert_reqs,
+        ca_certs=config.ssl_ca_certs,
+        ciphers=config.ssl_ciphers,
+    )
 
 
 def _allow_open_files(connections_max: int) -> None:

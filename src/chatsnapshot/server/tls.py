@@ -1,17 +1,21 @@
-"""Certificates and addresses of the service: what is checked before it listens to anybody."""
+"""Certificates and addresses of the service: what is checked before it listens, and certificates that are renewed."""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import socket
 import ssl
 import stat
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from chatsnapshot.errors import LedgerError
 
-__all__ = ["Tls", "check_exposure", "check_tls", "is_loopback"]
+__all__ = ["Renewal", "Tls", "check_exposure", "check_tls", "is_loopback"]
+
+_log = logging.getLogger("chatsnapshot.server")
 
 
 class Tls(NamedTuple):
@@ -60,3 +64,42 @@ def check_tls(tls: Tls) -> None:
             f"{tls.certificate} and {tls.key} are no certificate and its private key without a password, in PEM form "
             f"({reason})"
         ) from None
+
+
+class Renewal:
+    """Gives new connections the certificate that the files hold now; connections that are there keep theirs.
+
+    ``context`` is the one that the server listens with, ``made`` makes another like it of the files.
+    """
+
+    def __init__(self, tls: Tls, context: ssl.SSLContext, made: Callable[[], ssl.SSLContext]) -> None:
+        self._tls = tls
+        self._made = made
+        self._current = context
+        self._known = self._state()
+        context.sni_callback = self._choose
+
+    def _choose(self, connection: Any, name: str | None, context: ssl.SSLContext) -> None:
+        connection.context = self._current
+
+    def _state(self) -> tuple[tuple[int, int, int], ...] | None:
+        """What tells whether a file was changed; ``None`` while one is missing."""
+        try:
+            found = [os.stat(path) for path in self._tls]
+        except OSError:
+            return None
+        return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found)
+
+    def look(self, *, always: bool = False) -> None:
+        """Read the files if they were changed, or ``always``; what cannot be used is logged and changes nothing."""
+        state = self._state()
+        if state is None or (state == self._known and not always):
+            return  # a file that is being replaced is there at the next look
+        self._known = state
+        try:
+            check_tls(self._tls)
+            self._current = self._made()
+        except (LedgerError, OSError, ValueError) as error:
+            _log.error("the certificate was changed and cannot be used, so the one before is kept: %s", error)
+        else:
+            _log.info("new connections get the certificate in %s as it is now", self._tls.certificate)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import signal
+import socket
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +15,17 @@ import httpx
 import pytest
 
 import chatsnapshot
+from chatsnapshot.server.tls import Renewal, Tls
 
 WRONG = "csk_aaaaaaaa_" + "A" * 43
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return made_certificate(tmp_path_factory.mktemp("tls"))
+
+
+def made_certificate(folder: Path) -> tuple[Path, Path]:
     """A certificate that signs itself, and its key."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -41,7 +49,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    folder = tmp_path_factory.mktemp("tls")
     cert, private = folder / "cert.pem", folder / "key.pem"
     cert.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     private.write_bytes(
@@ -101,6 +108,73 @@ def test_files_that_are_no_certificate_and_key_are_named_before_anything_is_serv
         assert done.returncode == 1 and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
         assert "PRIVATE" not in done.stderr
     assert not (tmp_path / "x.db").exists()
+
+
+def shown_by(port: int) -> bytes:
+    """The certificate that a new connection is shown."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port), 20) as sock, context.wrap_socket(sock) as wrapped:
+        return wrapped.getpeercert(binary_form=True) or b""
+
+
+def der(cert: Path) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(cert.read_text())
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP on this system")
+def test_a_renewed_certificate_is_shown_after_sighup_and_open_connections_go_on(
+    serve: Any, tmp_path: Path
+) -> None:
+    cert, private = made_certificate(tmp_path)
+    before = der(cert)
+    service = serve("--ledger", tmp_path / "runs.db", "--tls-cert", cert, "--tls-key", private)
+    port = int(service.url.rpartition(":")[2])
+    context = ssl.create_default_context(cafile=str(cert))
+    with httpx.Client(base_url=service.url, verify=context) as client:
+        assert client.get("/healthz").status_code == 200
+        assert shown_by(port) == before
+
+        private.write_text("nothing")
+        private.chmod(0o600)
+        service.process.send_signal(signal.SIGHUP)
+        assert shown_by(port) == before  # files that cannot be used change nothing
+
+        after = der(made_certificate(tmp_path)[0])
+        service.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 20
+        while shown_by(port) != after:
+            assert time.monotonic() < deadline
+        assert client.get("/healthz").status_code == 200
+
+
+def test_a_certificate_that_changed_is_noticed_without_a_signal(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = Tls(*map(str, made_certificate(tmp_path)))
+    made: list[ssl.SSLContext] = []
+
+    def make() -> ssl.SSLContext:
+        made.append(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        return made[-1]
+
+    renewal = Renewal(tls, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), make)
+    renewal.look()
+    assert not made
+    made_certificate(tmp_path)
+    renewal.look()
+    renewal.look()
+    assert len(made) == 1
+    (tmp_path / "key.pem").write_text("nothing")
+    renewal.look()
+    renewal.look()
+    assert len(made) == 1
+    assert caplog.text.count("the one before is kept") == 1
+    (tmp_path / "key.pem").unlink()
+    renewal.look()
+    made_certificate(tmp_path)
+    renewal.look()
+    assert len(made) == 2
 
 
 def test_who_is_forwarded_for_is_believed_of_a_named_proxy_only(
