@@ -35,22 +35,31 @@ def connected(graph: Any) -> set[int]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", ["sqlite", "http"])
+@pytest.mark.parametrize("kind", ["sqlite", "http", "spool"])
 def test_three_processes_and_two_runtimes_record_one_graph(
-    kind: str, tmp_path: Path, servers: Callable[[str], Any], require: Callable[[object, str], None]
+    kind: str,
+    tmp_path: Path,
+    servers: Callable[[str], Any],
+    require: Callable[[object, str], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    url = str(tmp_path / "runs.db")
-    if kind == "http":
+    """Over HTTP each decides with the service, or all three share one spool, which one of them sends on."""
+    url = found = str(tmp_path / "runs.db")
+    if kind != "sqlite":
         server = servers("http")
         require(not isinstance(server, Exception), f"the HTTP service ({server})")
-        url = f"{server.address}?ledger=three-{os.getpid()}&mode=direct"
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        url = f"{server.address}?ledger={kind}-{os.getpid()}"
+        found = f"{url}&mode=direct"
+        url = found if kind == "http" else url
     done = subprocess.run(
         [sys.executable, str(EXAMPLE), url], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("It left on Monday.")
+    assert len(list((tmp_path / "state").rglob("*.spool"))) == (kind == "spool")
 
-    with chatsnapshot.open(url) as ledger:
+    with chatsnapshot.open(found) as ledger:
         entries = list(ledger.read())
         (first,) = [entry for entry in entries if entry.causation_id is None]
         graph = ledger.view("graph", first.correlation_id)
