@@ -308,4 +308,4 @@ def test_an_interrupted_run_is_resumed_in_a_new_process_as_one_history(tmp_path:
         assert ledger.get(result.causation_id).event_type == "execution.tool_call"
         assert [one.event_type for one in history].count("execution.tool_call") == 1
         assert history[-1].event_type == "execution.run_completed"
-        assert [run.status for run in ledger.view("runs")] == ["paused", "completed"]
+        assert ledger.view("runs")[-1].status == "completed"
