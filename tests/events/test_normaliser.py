@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from chatsnapshot import jsonvalue
 from chatsnapshot.events import facts, normaliser
+from chatsnapshot.events.fields import error_text
 from chatsnapshot.events.messages import Call, Result, read_messages
 
 
@@ -213,3 +214,15 @@ def test_a_payload_nested_beyond_reason_is_cut_not_refused(levels: int) -> None:
     said = read_messages({"role": "user", "content": {"k": deep}})[0]
     assert "nested too deeply" in said.text
     msgspec.json.encode(normaliser.read_call({"name": "f", "arguments": deep}))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ({"type": "KeyboardInterrupt", "module": "builtins", "message": ""}, "KeyboardInterrupt"),
+        ({"type": "ValueError", "module": "builtins", "message": "no city"}, "ValueError: no city"),
+        ({"type": "limit", "tokens": 5}, '{"type": "limit", "tokens": 5}'),
+    ],
+)
+def test_an_exception_that_says_nothing_is_told_by_its_type(error: Any, said: str) -> None:
+    assert error_text(error) == said

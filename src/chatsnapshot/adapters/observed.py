@@ -227,7 +227,10 @@ class ObservedRun:
         Built before :meth:`started` on a run that is resumed, it is the cause of the resumption; it belongs to the run
         that asked then.
         """
-        more.setdefault("cause", self.questions.pop(question_id, None))
+        asked = self.questions.pop(question_id, None)
+        if asked is None and self.last is None and self._earlier is not None:
+            asked = self._earlier.cause  # answered once more: it follows from where the conversation stood
+        more.setdefault("cause", asked)
         facts: dict[str, Any] = {"recipient": self.agent, "answers": question_id, "decision": decision}
         if content is not None or decision is None:
             facts["answer"] = plain(content)

@@ -22,7 +22,7 @@ DOMAINS = ("execution", "system", "ui", "integration", "ledger")
 LEDGER_CORRELATION = "ledger"
 """The correlation of the ledger's own facts."""
 
-STATE_CORRELATIONS = ("google_adk.sessions:", "langgraph.checkpoints:")
+STATE_CORRELATIONS = ("google_adk.sessions:", "langgraph.checkpoints:", "openai_agents.session:")
 """How correlations begin in which an adapter keeps the state of its runtime: they are no runs."""
 
 TYPES: dict[str, str] = {

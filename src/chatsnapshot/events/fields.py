@@ -201,6 +201,8 @@ def error_text(value: Any) -> str | None:
         message = text_of(first(value, "message", "msg", "detail", "error", "text"))
         if message:
             return f"{kind}: {message}" if kind and not message.startswith(kind) else message
+        if kind and "message" in value:
+            return kind  # an exception that says nothing: KeyboardInterrupt, TimeoutError, a bare assert
     return text_of(value) or "failed"
 
 

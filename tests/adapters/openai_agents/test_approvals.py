@@ -58,6 +58,10 @@ def test_a_run_goes_on_in_its_conversation_and_the_answer_is_the_cause(
         "run_completed alpha <- message assistant",
     ]
     assert len({entry.correlation_id for entry in ledger.read()}) == 1
+    (question,) = ledger.read(event_type="execution.human_input_requested")
+    assert isinstance(
+        question.payload["question"]["arguments"], dict
+    )  # values, as in the call, not the text of them
 
 
 def test_a_rejection_is_recorded_with_its_reason(ledger: Any, recorder: Any, model: Any, call: Any) -> None:

@@ -216,6 +216,7 @@ def test_an_agent_remembers_by_it(ledger: Any, recorder: Any, model: Any) -> Non
     assert [item["role"] for item in script.last_call.input] == ["user", "assistant", "user"]
     runs = {entry.correlation_id for entry in ledger.read(event_type="execution.*")}
     assert runs == {"talk"}
+    assert {run.correlation_id for run in ledger.view("runs")} == {"talk"}  # the session itself is no run
 
 
 def test_a_change_is_complete_when_its_caller_is_cancelled(ledger: Any) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from chatsnapshot.adapters.payloads import arguments_of
 from chatsnapshot.adapters.plain import header_text, plain
 
 __all__ = ["Asked", "Decision", "Given", "asked_of", "own_trace"]
@@ -114,7 +115,7 @@ def asked_of(interruptions: Any) -> list[Asked]:
         fields = raw if isinstance(raw, Mapping) else _Attributes(raw)
         call_id = fields.get("call_id") or fields.get("id")
         if call_id:
-            found.append(Asked(str(call_id), item.tool_name, fields.get("arguments")))
+            found.append(Asked(str(call_id), item.tool_name, arguments_of(fields.get("arguments"))))
     return found
 
 
