@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -22,6 +23,11 @@ types = pytest.importorskip("langgraph.types")
 from langgraph.checkpoint.memory import InMemorySaver  # noqa: E402
 
 from chatsnapshot.testing.runtimes.langgraph import add, agent, calling, scripted  # noqa: E402
+
+in_async_code = pytest.mark.skipif(
+    sys.version_info < (3, 11),
+    reason="before Python 3.11 LangChain gives async code no config to know its place by",
+)
 
 HELLO: dict[str, Any] = {"messages": [("user", "Hello")]}
 
@@ -481,6 +487,7 @@ def test_another_recorder_inside_of_a_node_makes_a_child_run(ledger: Any, record
     assert child.correlation_id != "t"
 
 
+@in_async_code
 def test_code_of_an_async_graph_records_under_its_node_and_nothing_stays_behind(
     ledger: Any, recorder: Any
 ) -> None:
@@ -534,6 +541,23 @@ def test_code_of_an_async_graph_records_under_its_node_and_nothing_stays_behind(
     assert second.causation_id is None
 
 
+def test_no_scope_stays_behind_in_the_task_of_an_async_graph(ledger: Any, recorder: Any) -> None:
+    async def own(state: Any) -> Any:
+        return {}
+
+    graph = of_graph({"own": own}, (graphs.START, "own"))
+
+    async def main() -> None:
+        await graph.ainvoke(HELLO, recorder.config("t"))
+        with pytest.raises(chatsnapshot.InvalidEvent):
+            ledger.record("user.note", {"in": "nothing"})
+        await graph.ainvoke(HELLO, recorder.config("u"))
+
+    asyncio.run(main())
+    assert [one.causation_id for one in told(ledger, "run_started")] == [None, None]
+
+
+@in_async_code
 def test_an_interrupted_async_graph_is_resumed_in_the_same_task(ledger: Any, recorder: Any) -> None:
     def asking(state: Any) -> Any:
         return {"messages": [messages.AIMessage(str(types.interrupt("Sure?")))]}
