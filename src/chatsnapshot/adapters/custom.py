@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from chatsnapshot.adapters.observed import Earlier, ObservedRun
-from chatsnapshot.adapters.places import Parent, parent_here
+from chatsnapshot.adapters.places import Parent, parent_here, process_of
 from chatsnapshot.adapters.plain import header_text
 from chatsnapshot.adapters.policy import Event, SafeRecorder
 from chatsnapshot.adapters.unfinished import aleft_in, left_in
@@ -80,6 +80,7 @@ class RuntimeRecorder:
         key: object,
         correlation_id: object = None,
         run_id: object = None,
+        native_run_id: object = None,
         parent: Parent | None = _HERE,
         resumed: bool = False,
         earlier: Earlier | None = None,
@@ -87,10 +88,11 @@ class RuntimeRecorder:
         """A run of the agent ``name`` begins; record ``run.started()`` next.
 
         ``key`` is the runtime's id of the run, unique among those that are open. ``correlation_id`` is the runtime's
-        conversation, thread or session. ``run_id`` is the correlation's for the first run in it that this process
-        begins, and a new one otherwise, unless it is given. ``parent`` is found by itself. A run that is ``resumed``
-        goes on with what the run before left open: found by :meth:`left_open`, or given as ``earlier``
-        (:meth:`aleft_open`, on an event loop).
+        conversation, thread or session. ``run_id``, unless it is given, is the correlation's for the first run in it
+        that this process begins, that of the run before for one that is ``resumed``, and otherwise a new one.
+        ``native_run_id`` is the runtime's own id of this stretch, for the ids that follow from ``native_id``: a run that
+        goes on has several. ``parent`` is found by itself. A run that is ``resumed`` goes on with what the run before left open: found by
+        :meth:`left_open`, or given as ``earlier`` (:meth:`aleft_open`, on an event loop).
 
         ``None`` when another recorder of the same ledger observes this run already: then nothing is to be recorded.
         """
@@ -98,6 +100,8 @@ class RuntimeRecorder:
         if not _claim(self.ledger, self.runtime, known, self):
             return None
         above = self.parent_here() if parent is _HERE else parent
+        if above is None and parent is _HERE and self.cause is None:
+            above = process_of(self.ledger)
         own = None if correlation_id is None else header_text(correlation_id)
         if above is not None and (above.inside_tool or parent is not _HERE):
             correlation = own if own not in (None, above.correlation_id) else None
@@ -107,12 +111,14 @@ class RuntimeRecorder:
         if resumed and earlier is None:
             earlier = self.left_open(correlation)
         named = not resumed and first_run(self.ledger, correlation)
-        chosen = header_text(run_id) if run_id is not None else (correlation if named else None)
+        going_on = earlier.run_id if resumed and earlier is not None else None
+        chosen = header_text(run_id) if run_id is not None else (correlation if named else going_on)
         run = ObservedRun(
             runtime=self.runtime,
             ledger=self.ledger,
             key=known,
             run_id=chosen or uuid_text(uuid7()[0]),
+            native_run_id=None if native_run_id is None else str(native_run_id),
             correlation_id=correlation,
             agent=header_text(name) or "agent",
             parent=above,

@@ -60,11 +60,14 @@ class ObservedRun:
         cause: str | None = None,
         resumed: bool = False,
         earlier: Earlier | None = None,
+        native_run_id: str | None = None,
     ) -> None:
         self.runtime = runtime
         self.ledger = ledger
         self.key = key
         self.run_id = run_id
+        self.native_run_id = native_run_id or run_id
+        """What ids that follow from a ``native_id`` are made of."""
         self.correlation_id = correlation_id
         self.agent = agent
         """The agent that acts; change it where another one takes over inside the run."""
@@ -101,6 +104,7 @@ class ObservedRun:
             "name": self.agent,
             "parent_run_id": self.parent.run_id if self.parent else None,
             "input": plain(input),
+            "native": {"run_id": self.native_run_id} if self.native_run_id != self.run_id else None,
         }
         kind = "execution.run_resumed" if self.resumed else "execution.run_started"
         made = self.event(kind, {**known, **facts}, cause=cause or self._cause)
@@ -275,7 +279,7 @@ class ObservedRun:
         if at_ns is not None:
             made["timestamp"] = time_text(int(at_ns))
         if native_id is not None:
-            name = f"{self.runtime}|{self.run_id}|{native_id}|{event_type}"
+            name = f"{self.runtime}|{self.native_run_id}|{native_id}|{event_type}"
             made["event_id"] = uuid_text(idempotent_uuid(self.correlation_id, name))
             if at_ns is None:
                 made["timestamp"] = None  # the ledger's, which is not compared when it is recorded again

@@ -69,7 +69,9 @@ def _shape(
     status = executions[-1].status if executions else "unknown"
     took = [one.duration_ns for one in executions]
     known = [one for one in took if one is not None]
-    partial = not executions or any(not one.begun for one in run.executions) or executions[0].resumed
+    # A run that goes on with an earlier one of its correlation, under an id of its own, is there as a whole.
+    unseen = bool(executions) and executions[0].resumed and run.number == 0
+    partial = not executions or any(not one.begun for one in run.executions) or unseen
     return Run(
         run_id=run.run_id,
         correlation_id=state.correlation_id,

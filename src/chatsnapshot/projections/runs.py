@@ -30,7 +30,7 @@ class RunsProjection:
     """Key: the correlation. A correlation without any run event counts as one run of kind ``events``."""
 
     name = "runs"
-    version = 3
+    version = 4
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
@@ -285,10 +285,10 @@ def _follow(state: RunsState, key: str, run: RunState, once: Once, kind: str) ->
 
 def _begin(state: RunsState, key: str, run: RunState, once: Once, facts: RunFacts) -> None:
     resumed = once.event_type in ("execution.run_resumed", "system.workflow_resumed")
-    if not resumed and not run.started:
-        # The title comes from the start event only: no child and no later event can change it.
+    if not run.started and (not resumed or not run.executions):
+        # The title comes from the first start, or what stands for it: no child and no later event can change it.
         run.name = facts.name
-        run.started = True
+        run.started = not resumed
     if facts.user is not None:
         run.participants[facts.user] = None
     run.executions.append(ExecutionState(once.position, once.position, once.at, None, "unfinished", resumed))

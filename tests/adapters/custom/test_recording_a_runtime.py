@@ -62,7 +62,9 @@ def test_results_are_caused_by_their_calls_calls_by_their_message_and_the_answer
     assert found["tool_result"][1].payload["is_error"] is True
     assert found["tool_result"][1].payload["name"] == "add"
     assert {one.event.source.runtime for group in found.values() for one in group} == {"mine"}
-    said = [(one.event.source.name, one.payload.get("agent"), one.payload["role"]) for one in found["message"]]
+    said = [
+        (one.event.source.name, one.payload.get("agent"), one.payload["role"]) for one in found["message"]
+    ]
     assert said == [(None, None, "user"), *[("alpha", "alpha", "assistant")] * 2]
     assert {one.payload["run_id"] for group in found.values() for one in group} == {"chat"}
 
@@ -130,8 +132,20 @@ def test_a_resumed_run_follows_from_the_answer_and_a_new_process_finds_the_quest
     assert question.causation_id == found["tool_call"][0].event_id
     assert found["tool_result"][0].causation_id == found["tool_call"][0].event_id
     assert found["tool_result"][0].payload["name"] == "pay"
-    assert resumed.payload["run_id"] not in ("chat", None)
-    assert answer.payload["run_id"] == "chat"
+    assert resumed.payload["run_id"] == answer.payload["run_id"] == "chat"
+    (shown,) = ledger.view("runs", "chat").runs
+    assert (shown.status, shown.partial, len(shown.executions)) == ("completed", False, 2)
+
+
+def test_a_later_run_of_a_conversation_is_a_run_of_its_own(ledger: Any) -> None:
+    recorder = recorder_of(ledger)
+    for key in ("k1", "k2"):
+        run = begun(recorder, key=key)
+        recorder.record(run.started(), run.completed())
+        recorder.end(run)
+    shown = ledger.view("runs", "chat").runs
+    assert [(one.name, one.status, one.partial) for one in shown] == [("alpha", "completed", False)] * 2
+    assert len({one.run_id for one in shown}) == 2
 
 
 def test_only_the_first_end_counts(ledger: Any) -> None:

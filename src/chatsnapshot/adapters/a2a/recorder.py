@@ -117,7 +117,6 @@ class A2ARecorder(RuntimeRecorder):
         if context.current_task is not None:
             conversation = context_id if received.cause else self.correlation_id or context_id
             earlier = await self.aleft_open(conversation or "")
-        number = (message or {}).get("messageId") or what
         options: dict[str, Any] = {}
         if received.cause is not None:
             options["parent"] = Parent(received.run_id, received.cause, None, received.correlation_id)
@@ -125,17 +124,24 @@ class A2ARecorder(RuntimeRecorder):
             agent,
             key=f"{task_id}/{what}",
             correlation_id=context_id,
-            run_id=task_id if earlier is None else f"{task_id}:{number}"[:256],
+            run_id=task_id,
+            native_run_id=task_id if earlier is None else f"{task_id}:{number}",
             resumed=earlier is not None,
             earlier=earlier,
             **options,
         )
         if run is None:
             return None
-        task = self._working[task_id] = TaskRun(run, task_id)
+        stretch = "" if earlier is None else str((message or {}).get("messageId") or what)
+        task = self._working[task_id] = TaskRun(run, task_id, stretch)
         facts = {"task_id": task_id, "context_id": context_id, "attributes": received.attributes or None}
         asked = message if what == "execute" else None
-        await self.arecord(*task.opening(asked, received.cause, **facts))
+        try:
+            await self.arecord(*task.opening(asked, received.cause, **facts))
+        except BaseException as error:  # cancelled meanwhile: the executor will not begin
+            self.safe.hand_over(*task.raised(error, cancelled=True))
+            await self.over(task, [])
+            raise
         return task
 
     def _received(self, context: Any, message: Any) -> Received:
@@ -162,7 +168,7 @@ class A2ARecorder(RuntimeRecorder):
                 await self.over(task, [*made, *task.saw(event)])
 
     def _again(self, task: TaskRun) -> list[Event]:
-        """An agent that waited goes on by itself, as when somebody gave a permission elsewhere: a resumed run."""
+        """An agent that waited goes on by itself, as when somebody gave a permission elsewhere: it is resumed."""
         before = task.run
         if not task.waits:
             return []  # nothing comes after the end of a task
@@ -170,7 +176,8 @@ class A2ARecorder(RuntimeRecorder):
             before.agent,
             key=before.key,
             correlation_id=before.correlation_id,
-            run_id=f"{task.task_id}:{task.told}"[:256],
+            run_id=before.run_id,
+            native_run_id=f"{task.task_id}:{task.told}",
             parent=before.parent,
             resumed=True,
             earlier=before.left(),

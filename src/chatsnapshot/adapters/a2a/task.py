@@ -22,11 +22,12 @@ class TaskRun:
     Ids are made of the task's own, so that what is recorded again is the same.
     """
 
-    def __init__(self, run: ObservedRun, task_id: str) -> None:
+    def __init__(self, run: ObservedRun, task_id: str, stretch: str = "") -> None:
         self.run = run
         self.task_id = task_id
-        self.told = 0
-        """How many things were told, for their ids."""
+        self._stretch = stretch
+        """Which stretch of the run this is: the message that it goes on with, for the ids."""
+        self._told = 0
         self._state: str | None = None
         self._said: str | None = None
         self._artifact: dict[str, Any] | None = None
@@ -86,15 +87,15 @@ class TaskRun:
         return self._state in _WAITS
 
     def goes_on(self, run: ObservedRun) -> list[Event]:
-        """The task goes on without a message; gives the beginning of the resumed run."""
+        """The task goes on without a message; gives the beginning of the next stretch of the run."""
         self.run = run
         return [run.started(native_id=self._id("start"), task_id=self.task_id)]
 
     # --- what is told -------------------------------------------------------------------------------------
 
     def _id(self, what: str) -> str:
-        self.told += 1
-        return f"{self.task_id}:{self.run.run_id}:{self.told}:{what}"
+        self._told += 1
+        return f"{self.task_id}:{self.run.native_run_id}:{self._told}:{what}"
 
     def _message(self, message: Mapping[str, Any], parts: list[dict[str, Any]]) -> Event:
         role, native = role_of(message), message.get("messageId") or self._id("message")
@@ -116,7 +117,7 @@ class TaskRun:
         if state is None:
             return []
         if state in _WAITS:
-            question_id = str((message or {}).get("messageId") or f"{self.task_id}:{self.told}")
+            question_id = str((message or {}).get("messageId") or f"{self.task_id}:{self._told}")
             asked = run.question(
                 question_id,
                 prompt=text_of(message) or (parts_of(message) if message else None) or _WAITS[state],

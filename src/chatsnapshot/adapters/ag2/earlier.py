@@ -37,6 +37,8 @@ class Earlier(NamedTuple):
     """A question without an answer."""
     waiting: Mapping[str, Waiting] = {}
     """Open questions by the id of the tool call that asked them."""
+    run_id: str | None = None
+    """The run that left something open; ``None`` where nothing is."""
 
 
 def left_by(run: Run, end: str) -> Earlier:
@@ -48,7 +50,7 @@ def left_by(run: Run, end: str) -> Earlier:
         for call, asked in run.asking.items()
         if asked in run.questions
     }
-    return Earlier(question or end, calls, question, waiting)
+    return Earlier(question or end, calls, question, waiting, run.run_id if question or calls else None)
 
 
 async def left_in(ledger: Any, correlation_id: str, seconds_max: float) -> Earlier | None:
@@ -61,6 +63,7 @@ async def left_in(ledger: Any, correlation_id: str, seconds_max: float) -> Earli
 
 async def _read(ledger: Any, correlation_id: str) -> Earlier | None:
     last: str | None = None
+    run_id: str | None = None
     answer: str | None = None
     question: str | None = None
     answered: set[str | None] = set()
@@ -70,6 +73,8 @@ async def _read(ledger: Any, correlation_id: str) -> Earlier | None:
         last = last or entry.event_id
         payload = entry.payload if isinstance(entry.payload, dict) else {}
         kind = entry.event_type
+        if run_id is None and isinstance(payload.get("run_id"), str):
+            run_id = payload["run_id"]
         if kind == "execution.tool_result":
             answered.add(payload.get("call_id"))
             if entry.causation_id:
@@ -92,7 +97,8 @@ async def _read(ledger: Any, correlation_id: str) -> Earlier | None:
         return None
     # An answer counts as the cause while the tool that asked for it has no result.
     waiting = {call: asked[event] for call, event in calls.items() if event in asked}
-    return Earlier(question or (answer if calls else None) or last, calls, question, waiting)
+    cause = question or (answer if calls else None) or last
+    return Earlier(cause, calls, question, waiting, run_id if question or calls else None)
 
 
 def _waiting(entry: Any, payload: Mapping[str, Any]) -> Waiting:

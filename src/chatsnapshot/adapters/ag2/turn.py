@@ -125,6 +125,7 @@ class Turn:
             resumed = bool(history) and channel is None
             self._run = run = recorder.new_run(context, resumed=resumed, agent=self._agent, channel=channel)
             earlier = await recorder.earlier(run) if resumed and run.continues is None else Earlier()
+            run.run_id = earlier.run_id or run.run_id  # what was left open is gone on with, as the same run
             resumed = resumed or run.continues is not None
             remember(self._stream_id, run)
             recorder.safe.runs_open += not run.inside

@@ -34,8 +34,11 @@ def text_of(entry: LedgerEntry) -> str:
     return str(payload.get("content") or "")
 
 
+_ENDS = frozenset({f"execution.run_{how}" for how in ("completed", "failed", "cancelled", "paused")})
+
+
 class RunSeen:
-    """One run in the history: its entries in the order of the ledger."""
+    """One stretch of a run in the history, from its start or its resumption on: its entries in order."""
 
     def __init__(self, correlation_id: str, run_id: str) -> None:
         self.correlation_id = correlation_id
@@ -59,11 +62,16 @@ class History:
     def __init__(self, entries: Sequence[LedgerEntry]) -> None:
         self.entries = [entry for entry in entries if not entry.event_type.startswith("ledger.")]
         self.by_id = {entry.event_id: entry for entry in self.entries}
-        runs: dict[tuple[str, str], RunSeen] = {}
+        self.runs: list[RunSeen] = []
+        latest: dict[tuple[str, str], RunSeen] = {}
         for entry in self.entries:
             key = (entry.correlation_id, str(facts(entry).get("run_id") or entry.correlation_id))
-            runs.setdefault(key, RunSeen(*key)).entries.append(entry)
-        self.runs = list(runs.values())
+            run = latest.get(key)
+            # A run that was paused and goes on keeps its id: what follows is another stretch of it.
+            if run is None or (entry.event_type == "execution.run_resumed" and run.of(*_ENDS)):
+                run = latest[key] = RunSeen(*key)
+                self.runs.append(run)
+            run.entries.append(entry)
 
     def of(self, *event_types: str) -> list[LedgerEntry]:
         """The entries of these types."""

@@ -42,7 +42,7 @@ def a_run_ends_as_it_was_approved(case: Case) -> None:
 def a_resumed_run(case: Case) -> None:
     question, answer = _both(case)
     runs = case.history.conversation()
-    expect_equal(len(runs), 2, "runs in the conversation: the one that paused and the one that goes on")
+    expect_equal(len(runs), 2, "stretches of the run: until it paused, and from where it goes on")
     paused, resumed = runs
     ends = [entry.event_type for entry in paused.of(*ENDS)]
     expect_equal(ends, ["execution.run_paused"], "the end of the run that waits")
@@ -54,7 +54,7 @@ def a_resumed_run(case: Case) -> None:
         "question, answer and start are not in this order",
     )
     expect(question in paused.entries, "the question does not belong to the run that paused")
-    expect(resumed.run_id != paused.run_id, "the run that goes on has the run id of the one that paused")
+    expect_equal(resumed.run_id, paused.run_id, "the run id of what goes on (it is the run that paused)")
 
 
 a_resumed_run.__name__ = RESUMING
