@@ -76,8 +76,6 @@ class Ledger:
     def __init__(self, opening: Opening, store: Store | None = None) -> None:
         """``store`` is a store of one's own, opened already, in place of the one that the location names."""
         self._opening = opening
-        self.scope_owner = next(_numbers)
-        """Tells the scopes of this ledger from those of every other one, also of one that is gone."""
         self.validator = Validator(opening.validation, opening.schemas)
         """What payloads are checked against, and how many did not fit."""
         self.redactor = redactor_of(opening.redact, opening.redact_errors)
@@ -102,6 +100,8 @@ class Ledger:
             limits=opening.limits,
         )
         self._standing = Standing(self._store)
+        self.scope_owner = _scope_owner(self._standing.ledger_id)
+        """Tells the scopes of this ledger from those of every other one; the same where it is opened twice."""
         self._recorder = Recorder(self._store, opening.limits, opening.entropy, self._bell.ring)
         _open.add(self)
 
@@ -748,3 +748,8 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _scope_owner(ledger_id: str) -> int:
+    # Behind a spool the id is not known before the service has answered.
+    return int.from_bytes(uuid_bytes(ledger_id), "big") if ledger_id else -1 - next(_numbers)

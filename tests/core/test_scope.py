@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,12 @@ def test_scopes_of_two_ledgers_do_not_mix(ledger: Ledger) -> None:
     with chatsnapshot.open("memory:") as other, ledger.scope("mine"), other.scope("theirs"):
         assert ledger.record("a.b").correlation_id == "mine"
         assert other.record("a.b").correlation_id == "theirs"
+
+
+def test_a_ledger_that_is_opened_twice_has_one_scope(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with chatsnapshot.open(path) as one, chatsnapshot.open(path) as same, one.scope("mine"):
+        assert same.record("a.b").correlation_id == "mine"
 
 
 def test_a_batch_takes_the_scope_too(ledger: Ledger) -> None:

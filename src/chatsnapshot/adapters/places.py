@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from chatsnapshot.clock import uuid_bytes, uuid_text
 from chatsnapshot.scope import Scope, Within, current_frame, new_frame
 
-__all__ = ["Parent", "Token", "enter", "leave", "parent_here"]
+__all__ = ["Parent", "Token", "enter", "leave", "parent_here", "process_of", "set_process"]
 
 
 class Parent(NamedTuple):
@@ -21,6 +21,23 @@ class Parent(NamedTuple):
     correlation_id: str | None = None
     inside_tool: bool = False
     """Whether it is a recorded tool call, of whichever runtime, and not a scope that the user opened."""
+
+
+_processes: dict[int, Parent] = {}
+"""The run of this process, by the ledger that it is in."""
+
+
+def process_of(ledger: Any) -> Parent | None:
+    """The run of this process in a ledger, where the process itself is recorded."""
+    return _processes.get(getattr(ledger, "scope_owner", -1))
+
+
+def set_process(ledger: Any, parent: Parent | None) -> None:
+    """Say that this process is a run in a ledger; ``None``: no more."""
+    if parent is None:
+        _processes.pop(ledger.scope_owner, None)
+    else:
+        _processes[ledger.scope_owner] = parent
 
 
 class Token(NamedTuple):

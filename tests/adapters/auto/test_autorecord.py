@@ -17,8 +17,10 @@ from ag2 import Agent
 from ag2.testing import TestConfig
 
 import chatsnapshot
+from chatsnapshot.adapters.ag2 import AG2Recorder
 from chatsnapshot.adapters.auto.importing import ImportWatch
 from chatsnapshot.adapters.auto.process import program_name
+from chatsnapshot.adapters.custom import RuntimeRecorder
 from chatsnapshot.errors import InvalidEvent
 
 
@@ -48,6 +50,31 @@ def test_a_runtime_that_was_imported_before_is_recorded_until_it_is_closed(ledge
     assert [entry.event.source.name for entry in started][1:] == ["desk", "early"]
     assert {entry.causation_id for entry in started[1:]} == {started[0].event_id}
     assert [e.event_type for e in ledger.read(runtime="process")][1:] == ["execution.run_completed"]
+
+
+def test_a_recorder_of_the_programs_own_records_once_and_its_run_is_a_child_of_the_process(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "runs.db"
+    with chatsnapshot.autorecord(path, runtimes=["ag2"]) as recording, chatsnapshot.open(path) as own:
+        recorder = AG2Recorder(own, correlation_id="case-7")
+        agent = Agent("desk", config=TestConfig("Hi"), middleware=[recorder.middleware])
+        asyncio.run(agent.ask("Hello"))
+        with own.run(correlation_id="job-1", name="nightly"):
+            ask()
+        mine = RuntimeRecorder(own, runtime="mine")
+        run = mine.begin("mine", key="1", correlation_id="mine-1")
+        assert run is not None and run.parent is not None
+        entries = list(recording.ledger.read())
+    started = {e.event.source.name or "": e for e in entries if e.event_type == "execution.run_started"}
+    process, desk = entries[0], [e for e in entries if e.payload.get("agent") == "desk"]
+    first, second = (e for e in desk if e.event_type == "execution.run_started")
+    assert (first.correlation_id, first.causation_id) == ("case-7", process.event_id)
+    assert second.causation_id == next(
+        e.event_id for e in entries if e.correlation_id == "job-1" and e.event_type == "execution.run_started"
+    )
+    assert run.parent.cause == process.event_id
+    assert len(started) == 3
 
 
 def test_an_exception_in_the_block_is_how_the_process_run_ends(ledger: Any) -> None:

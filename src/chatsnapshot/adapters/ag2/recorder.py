@@ -19,7 +19,7 @@ from chatsnapshot.adapters.ag2.streamed import text_of
 from chatsnapshot.adapters.ag2.turn import Turn
 from chatsnapshot.adapters.custom import first_run
 from chatsnapshot.adapters.places import Parent as Above
-from chatsnapshot.adapters.places import enter, leave, parent_here
+from chatsnapshot.adapters.places import enter, leave, parent_here, process_of
 from chatsnapshot.adapters.plain import header_text, plain
 from chatsnapshot.adapters.policy import Event, SafeRecorder
 from chatsnapshot.clock import uuid_bytes, uuid_text
@@ -282,6 +282,8 @@ class AG2Recorder:
     def parent_here(self) -> tuple[Parent | None, bool]:
         """What a run that begins here is started by, and whether that is a recorded tool call."""
         place, above = CURRENT.get(), parent_here(self.ledger) or self.above
+        if above is None and self.cause is None:
+            above = process_of(self.ledger)
         around = above.cause if above else None
         if place is not None and place.run.ledger is self.ledger and around in (None, place.cause):
             return Parent(place.run.run_id, place.cause, place.run.agent), True

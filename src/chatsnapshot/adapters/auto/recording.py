@@ -13,7 +13,7 @@ from chatsnapshot.adapters.auto.importing import ImportWatch
 from chatsnapshot.adapters.auto.parents import SWITCH, parent_in
 from chatsnapshot.adapters.auto.process import ProcessRun
 from chatsnapshot.adapters.auto.runtimes import Runtime, chosen, switch_on
-from chatsnapshot.adapters.places import Parent
+from chatsnapshot.adapters.places import Parent, set_process
 
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
@@ -105,12 +105,14 @@ class AutoRecording:
                 self._ledger = self._given
             else:
                 self._ledger, self._own = open(self._given), True
+            set_process(self._ledger, self._parent)
         return self._ledger
 
     def begin_process(self) -> None:
         """Record the start of this process's run."""
         self._process = ProcessRun(self.ledger, dict(self._options))
         self._parent = self._process.begin(sys.argv, os.getpid())
+        set_process(self.ledger, self._parent)
         self._process.end_with_interpreter()
 
     def begin(self) -> None:
@@ -129,6 +131,8 @@ class AutoRecording:
             one()
         for recorder in self.recorders.values():
             recorder.safe.flush(recorder.safe.wait_seconds_max)
+        if self._ledger is not None:
+            set_process(self._ledger, None)
         if self._process is not None:
             self._process.ended_here()
         if self._own and self._ledger is not None:
