@@ -301,8 +301,8 @@ def test_a_subagent_that_waits_goes_on_in_a_later_run() -> None:
         assert told == [
             ("run_started", "s-1"),
             ("run_paused", "s-1"),
-            ("run_resumed", "s-1:r-2"),
-            ("run_completed", "s-1:r-2"),
+            ("run_resumed", "s-1"),
+            ("run_completed", "s-1"),
         ]
 
 

@@ -117,6 +117,7 @@ class A2ARecorder(RuntimeRecorder):
         if context.current_task is not None:
             conversation = context_id if received.cause else self.correlation_id or context_id
             earlier = await self.aleft_open(conversation or "")
+        stretch = task_id if earlier is None else f"{task_id}:{(message or {}).get('messageId') or what}"
         options: dict[str, Any] = {}
         if received.cause is not None:
             options["parent"] = Parent(received.run_id, received.cause, None, received.correlation_id)
@@ -125,15 +126,14 @@ class A2ARecorder(RuntimeRecorder):
             key=f"{task_id}/{what}",
             correlation_id=context_id,
             run_id=task_id,
-            native_run_id=task_id if earlier is None else f"{task_id}:{number}",
+            native_run_id=stretch,
             resumed=earlier is not None,
             earlier=earlier,
             **options,
         )
         if run is None:
             return None
-        stretch = "" if earlier is None else str((message or {}).get("messageId") or what)
-        task = self._working[task_id] = TaskRun(run, task_id, stretch)
+        task = self._working[task_id] = TaskRun(run, task_id)
         facts = {"task_id": task_id, "context_id": context_id, "attributes": received.attributes or None}
         asked = message if what == "execute" else None
         try:

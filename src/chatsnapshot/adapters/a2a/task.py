@@ -22,12 +22,11 @@ class TaskRun:
     Ids are made of the task's own, so that what is recorded again is the same.
     """
 
-    def __init__(self, run: ObservedRun, task_id: str, stretch: str = "") -> None:
+    def __init__(self, run: ObservedRun, task_id: str) -> None:
         self.run = run
         self.task_id = task_id
-        self._stretch = stretch
-        """Which stretch of the run this is: the message that it goes on with, for the ids."""
-        self._told = 0
+        self.told = 0
+        """How many things were told, for their ids."""
         self._state: str | None = None
         self._said: str | None = None
         self._artifact: dict[str, Any] | None = None
@@ -94,8 +93,8 @@ class TaskRun:
     # --- what is told -------------------------------------------------------------------------------------
 
     def _id(self, what: str) -> str:
-        self._told += 1
-        return f"{self.task_id}:{self.run.native_run_id}:{self._told}:{what}"
+        self.told += 1
+        return f"{self.task_id}:{self.run.native_run_id}:{self.told}:{what}"
 
     def _message(self, message: Mapping[str, Any], parts: list[dict[str, Any]]) -> Event:
         role, native = role_of(message), message.get("messageId") or self._id("message")
@@ -117,7 +116,7 @@ class TaskRun:
         if state is None:
             return []
         if state in _WAITS:
-            question_id = str((message or {}).get("messageId") or f"{self.task_id}:{self._told}")
+            question_id = str((message or {}).get("messageId") or f"{self.task_id}:{self.told}")
             asked = run.question(
                 question_id,
                 prompt=text_of(message) or (parts_of(message) if message else None) or _WAITS[state],

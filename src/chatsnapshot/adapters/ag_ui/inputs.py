@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chatsnapshot.adapters.ag_ui.wire import content_parts, content_value
 from chatsnapshot.adapters.observed import ObservedRun
 from chatsnapshot.adapters.policy import Event
+from chatsnapshot.clock import idempotent_uuid, uuid_text
 
 if TYPE_CHECKING:
     from chatsnapshot.adapters.ag_ui.threads import Thread
@@ -39,25 +40,29 @@ def told_by_input(
     }
     made.append(run.started(**begun, **at("start")))
     for message in _new(given.get("messages")):
-        if known.messages.setdefault(str(message.get("id")), run.run_id) != run.run_id:
+        message_id = str(message.get("id"))
+        is_result = message.get("role") == "tool"
+        kind = "execution.tool_result" if is_result else "execution.message"
+        own = _event_id(run, kind, at(f"message {message_id}"))
+        if known.messages.setdefault(message_id, own) != own:
             continue  # sent along again, as every page sends what was said
-        if message.get("role") == "tool":
-            made.append(_result(run, message, at))
+        if is_result:
+            made.append(_result(run, message, at(f"message {message_id}")))
         elif parts := content_parts(message.get("content")):
-            shown = {"value": message.get("content"), "element": "message", "message_id": message.get("id")}
+            shown = {"value": message.get("content"), "element": "message", "message_id": message_id}
             shown["recipient"] = run.agent
-            ids = at(f"input {message.get('id')}")
             by = message.get("name") or "user"
-            received = run.event("ui.input_received", {**shown, **ids}, by=by)
-            made.append(received)
+            made.append(run.event("ui.input_received", {**shown, **at(f"input {message_id}")}, by=by))
             role = "user" if message.get("role") == "user" else "system"
-            facts = {
-                "name": message.get("name"),
-                "message_id": message.get("id"),
-                **at(f"message {message.get('id')}"),
-            }
+            facts = {"name": message.get("name"), "message_id": message_id, **at(f"message {message_id}")}
             made.append(run.message(role, parts, **facts))
     return made
+
+
+def _event_id(run: ObservedRun, event_type: str, ids: Mapping[str, Any]) -> str:
+    """The id that an event of this run will have, as :meth:`ObservedRun.event` makes it."""
+    name = f"{run.runtime}|{run.native_run_id}|{ids['native_id']}|{event_type}"
+    return uuid_text(idempotent_uuid(run.correlation_id, name))
 
 
 def _new(messages: Any) -> list[Mapping[str, Any]]:
@@ -96,10 +101,10 @@ def _decision(status: Any, payload: Any) -> str | None:
     return {True: "approved", False: "rejected"}[said] if isinstance(said, bool) else None
 
 
-def _result(run: ObservedRun, message: Mapping[str, Any], at: Callable[[str], dict[str, Any]]) -> Event:
+def _result(run: ObservedRun, message: Mapping[str, Any], ids: Mapping[str, Any]) -> Event:
     """The result of a tool that ran in the page, between two runs."""
-    call_id = str(message.get("toolCallId"))
-    facts = at(f"result {call_id}")
+    facts: dict[str, Any] = {**ids, "message_id": message.get("id")}
     if message.get("error"):
         facts["error"] = str(message["error"])
+    call_id = str(message.get("toolCallId"))
     return run.tool_result(call_id, result=content_value(message.get("content")), **facts)

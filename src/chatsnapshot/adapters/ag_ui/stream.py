@@ -89,7 +89,8 @@ class Stream:
             self._agent,
             key=f"{thread}/{run_id}",
             correlation_id=thread,
-            run_id=run_id,
+            run_id=known.goes_on(resume) or run_id,
+            native_run_id=run_id,
             resumed=bool(resume),
             earlier=known.earlier(),
         )
@@ -179,7 +180,8 @@ class Stream:
             event.get("name") or "subagent",
             key=f"{self._thread}/{above.run_id}/{known}",
             correlation_id=known if known != self._thread else f"{self._thread}/{known}",
-            run_id=f"{known}:{self._run.run_id if self._run else ''}" if goes_on else known,
+            run_id=known,
+            native_run_id=f"{known}:{self._run.native_run_id if self._run else ''}" if goes_on else known,
             parent=Parent(above.run_id, cause or above.last, above.agent, above.correlation_id),
             resumed=goes_on,
             earlier=Earlier(),
@@ -233,7 +235,7 @@ class Stream:
                 if piece["parts"]:
                     facts = {"name": piece.get("name"), "message_id": piece["id"], **known}
                     event = run.message(piece["role"], piece["parts"], **facts)
-                    self._known.messages.setdefault(piece["id"], run.run_id)
+                    self._known.messages.setdefault(piece["id"], event["event_id"])
                     made.append(self._note(run, event))
                     run.asked[f"message {piece['id']}"] = event["event_id"]
                 continue
@@ -245,8 +247,10 @@ class Stream:
 
     def _on_tool_call_result(self, event: Mapping[str, Any]) -> list[Event]:
         run, call_id = self._of(event), str(event.get("toolCallId"))
-        facts = self._at(event, f"result {call_id}")
+        message_id = event.get("messageId")
+        facts = {"message_id": message_id, **self._at(event, f"message {message_id or call_id}")}
         made = run.tool_result(call_id, result=content_value(event.get("content")), **facts)
+        self._known.messages.setdefault(str(message_id), made["event_id"])
         return [self._note(run, made)]
 
     def _on_step_started(self, event: Mapping[str, Any], to: str = "started") -> list[Event]:

@@ -75,7 +75,11 @@ class Turn:
         if run is None:
             return None
         turn = cls(recorder, run)
-        await recorder.arecord(*turn._opening(context, answers))
+        try:
+            await recorder.arecord(*turn._opening(context, answers))
+        except asyncio.CancelledError:  # the agent will not begin
+            _dropped(recorder, run, "cancelled")
+            raise
         return turn
 
     def _opening(self, context: Any, answers: list[Any]) -> list[Event]:
@@ -305,10 +309,12 @@ class Turn:
         await self.recorder.arecord(*events)
 
 
-def _dropped(recorder: AgentFrameworkRecorder, run: ObservedRun) -> None:
-    """A stream that nobody reads any more."""
+def _dropped(
+    recorder: AgentFrameworkRecorder, run: ObservedRun, reason: str = "the stream was dropped before its end"
+) -> None:
+    """A stream that nobody reads any more, or a call that never began."""
     with recorder.guarded():
-        if (event := run.cancelled("the stream was dropped before its end")) is not None:
+        if (event := run.cancelled(reason)) is not None:
             recorder.end(run)
             recorder.safe.hand_over(event)
 

@@ -40,8 +40,9 @@ _inside: ContextVar[frozenset[int]] = ContextVar("chatsnapshot_mcp_inside", defa
 class _Call:
     """One logical call, however many requests it takes."""
 
-    def __init__(self, run: ObservedRun, call_id: str, tool: bool, facts: dict[str, Any]) -> None:
+    def __init__(self, run: ObservedRun, name: str, call_id: str, tool: bool, facts: dict[str, Any]) -> None:
         self.run = run
+        self.name = name
         self.call_id = call_id
         self.tool = tool
         self.facts = facts
@@ -61,8 +62,8 @@ class Link:
         self._run: ObservedRun | None = None
         self._calls: list[_Call] = []
         """The calls that are going on, oldest first."""
-        self._waiting: dict[str, _Call] = {}
-        """Calls that wait for input, by the state that the next request will carry."""
+        self._waiting: dict[tuple[str, str], _Call] = {}
+        """Calls that wait for input, by what is called and the state that the next request will carry."""
         self._in_rounds: set[int] = set()
         """Parameters of questions that came as a result: their answers come with the next request."""
         with recorder.guarded():
@@ -131,28 +132,28 @@ class Link:
 
     async def _begun(self, method: str, arguments: Mapping[str, Any]) -> _Call:
         goes_on = arguments.get("request_state") is not None or arguments.get("input_responses") is not None
-        known = self._waiting.pop(arguments.get("request_state") or "", None) if goes_on else None
+        name = str(arguments.get("name") or arguments.get("uri"))
+        known = self._waiting.pop((name, arguments.get("request_state") or ""), None) if goes_on else None
         if known is not None:
             self._calls.append(known)
             await self.recorder.arecord(*self._answers(known, arguments.get("input_responses")))
             return known
-        name = arguments.get("name") or arguments.get("uri")
-        given = plain(arguments.get("arguments") or {}) if method != "resources/read" else {"uri": str(name)}
+        given = plain(arguments.get("arguments") or {}) if method != "resources/read" else {"uri": name}
         server = getattr(self._server, "name", None)
         opening: list[Event] = []
         run, tool = self._place(method, opening)
-        current = _Call(run, uuid_text(uuid7()[0]), tool, {})
+        current = _Call(run, name, uuid_text(uuid7()[0]), tool, {})
         if tool:
             event = run.tool_call(
-                current.call_id, str(name), given, cause=run.started_event, service=header_text(server or "")
+                current.call_id, name, given, cause=run.started_event, service=header_text(server or "")
             )
         else:
             current.facts = {
                 "call_id": current.call_id,
                 "service": header_text(server or "") or "mcp server",
-                "operation": operation_of(method, {"name": str(name)}),
+                "operation": operation_of(method, {"name": name}),
             }
-            request = {"name": str(name), "arguments": given} if method != "resources/read" else given
+            request = {"name": name, "arguments": given} if method != "resources/read" else given
             event = run.event(
                 "integration.call",
                 {**current.facts, "request": request, "cause": run.started_event or run.last},
@@ -219,7 +220,7 @@ class Link:
             made.append(current.run.question(current.questions[key], cause=current.event_id, **asked.facts))
         for request in (getattr(result, "input_requests", None) or {}).values():
             self._in_rounds.add(id(getattr(request, "params", None)))
-        self._waiting[wire.get("requestState") or ""] = current
+        self._waiting[current.name, wire.get("requestState") or ""] = current
         await self.recorder.arecord(*made)
 
     def _answers(self, current: _Call, responses: Any) -> list[Event]:
