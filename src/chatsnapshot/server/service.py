@@ -20,6 +20,7 @@ from chatsnapshot.server.looking import Looks
 from chatsnapshot.server.problems import Problem
 from chatsnapshot.server.settings import Settings
 from chatsnapshot.server.shelf import ServiceClock, Shelf
+from chatsnapshot.server.staging import Staging
 from chatsnapshot.stores.open import locate
 
 __all__ = ["Service"]
@@ -39,6 +40,7 @@ class Service:
         self.ledgers: dict[str, Ledger] = {}
         self.counts = Counts()
         self.held = Held(settings.bodies_bytes_max)
+        self.staging = Staging(settings.staged_bytes_max)
         self.recordings = Slots("requests that record", settings.recordings_max)
         self.uploads = Slots("uploads of lines", settings.uploads_max)
         self.upload_threads = ThreadPoolExecutor(settings.uploads_max, "chatsnapshot-upload")
@@ -84,6 +86,7 @@ class Service:
         opened, self.ledgers = list(self.ledgers.values()), {}
         for ledger in opened:
             await ledger.aclose()
+        await asyncio.to_thread(self.staging.end)
 
     def _open_one(self, path: str, make: bool, identity: str) -> Ledger:
         location = locate(path)._replace(identity=identity)

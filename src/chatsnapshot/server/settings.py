@@ -39,6 +39,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     store_bytes_max: int = 96 * MIB
     """Bytes of one request of the store wire: a batch with its blobs."""
 
+    staged_bytes_max: int = 1024 * MIB
+    """Bytes of large blobs that wait on disk, in parts, for the request that names them; more is answered with 503."""
+
     event_bytes_max: int = 8 * MIB + 64 * KIB
     """Bytes of one event, as one line of NDJSON."""
 

@@ -50,6 +50,7 @@ from chatsnapshot.stores.statekeys import state_keys
 
 __all__ = ["SqliteStore"]
 
+_PARTS_AT_ONCE_BYTES = 4 * 1024 * 1024
 _SEQUENCES_KEPT = 100_000
 
 
@@ -426,12 +427,28 @@ class SqliteStore:
             return self._writer.tile(db, level, index)
 
     def blob(self, digest: bytes) -> Iterable[bytes] | None:
-        """The parts of a blob."""
+        """The parts of a blob; those of a large one are read as they are asked for."""
         with self._reading() as db, one_snapshot(db):
-            if db.execute(f"SELECT 1 FROM {self._names['blob']} WHERE digest = ?", (digest,)).get is None:
+            size = db.execute(f"SELECT bytes FROM {self._names['blob']} WHERE digest = ?", (digest,)).get
+            if size is None:
                 return None
+            if size > _PARTS_AT_ONCE_BYTES:
+                return self._blob_parts(digest, size)
             sql = f"SELECT data FROM {self._names['blob_part']} WHERE digest = ? ORDER BY part"
             return [bytes(data) for (data,) in db.execute(sql, (digest,))]
+
+    def _blob_parts(self, digest: bytes, size: int) -> Iterator[bytes]:
+        sql = f"SELECT data FROM {self._names['blob_part']} WHERE digest = ? AND part = ?"
+        part = read = 0
+        while True:
+            with self._reading() as db:
+                data = db.execute(sql, (digest, part)).get
+            if data is None:
+                break
+            yield bytes(data)
+            part, read = part + 1, read + len(data)
+        if read < size and self.blob(digest) is None:  # else it is damaged, which its hash tells
+            raise NotFound(f"the blob sha256:{digest.hex()} of {self.path} was erased while it was read")
 
     def blobs(self) -> Iterable[tuple[bytes, int, int]]:
         """Every blob: digest, bytes, number of unerased entries that name it."""

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from chatsnapshot.errors import InvalidEvent
+from chatsnapshot.errors import InvalidEvent, NotFound
+from chatsnapshot.reading import blob_name
 from chatsnapshot.server.endpoints import Call, Endpoint, Parameter
 from chatsnapshot.server.parameters import only
 from chatsnapshot.server.problems import Problem
+from chatsnapshot.server.streaming import Streamed
 
 __all__ = ["ENDPOINTS"]
+
+_OCTETS = "application/octet-stream"
 
 
 async def _verify(call: Call) -> Response:
@@ -26,21 +31,34 @@ async def _verify(call: Call) -> Response:
 
 
 async def _blob(call: Call) -> Response:
-    """Bytes of unknown kind: sent as an attachment that no browser shows."""
+    """Bytes of unknown kind, part by part: sent as an attachment that no browser shows."""
     only(call.request, ())
     try:
-        data = await asyncio.to_thread(call.ledger.blob, call.request.path_params["name"])
+        name, digest = blob_name(call.request.path_params["name"])
     except InvalidEvent as error:
         raise Problem(400, "blob-name", str(error)) from None
-    return Response(
-        data,
-        media_type="application/octet-stream",
-        headers={
-            "Content-Disposition": "attachment",
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-store",
-        },
+    parts = await asyncio.to_thread(call.ledger._store.blob, digest)
+    if parts is None:
+        raise NotFound(f"there is no blob {name} here; it may have been erased")
+    headers = {
+        "Content-Disposition": "attachment",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+    }
+    if call.request.method == "HEAD":
+        return Response(media_type=_OCTETS, headers=headers)
+    return Streamed(
+        _pieces(iter(parts)),
+        status_code=200,
+        media_type=_OCTETS,
+        headers=headers,
+        stall_seconds=call.service.settings.stall_seconds_max,
     )
+
+
+async def _pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while (piece := await asyncio.to_thread(next, parts, None)) is not None:
+        yield piece
 
 
 _REPORT: dict[str, Any] = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
-import msgspec
 from starlette.responses import Response
 
 from chatsnapshot.errors import InvalidEvent, LedgerError, LimitExceeded, NotFound
@@ -19,10 +19,11 @@ from chatsnapshot.projections.base import Projection
 from chatsnapshot.projections.engine import resolve
 from chatsnapshot.projections.stored import bring_up
 from chatsnapshot.recorder import Recorder
-from chatsnapshot.server.bodies import media_type, whole
-from chatsnapshot.server.endpoints import Call, Endpoint, Parameter, Scope
+from chatsnapshot.server.endpoints import Call, Scope
 from chatsnapshot.server.incoming import erasure_of, groups_of, promotes
 from chatsnapshot.server.problems import Problem, problem_of
+from chatsnapshot.server.routes.storewire import answer_of, in_thread, request_of, wire_endpoint
+from chatsnapshot.server.staging import owner_of
 from chatsnapshot.stores.base import Group, Outcome, Query, Row
 from chatsnapshot.stores.http import wire
 
@@ -37,80 +38,36 @@ _VIEWS_MAX = 100
 _WAIT_SECONDS_MAX = 30.0
 _NOTHING = Query(event_types=("ledger.none",))
 
-Work = Callable[[Call, Any], Any]
-
-
-# --- asking and answering ---
-
-
-async def _request(call: Call, type: Any) -> tuple[Any, int]:
-    """What was asked, and the bytes of it that are held until they are given back."""
-    headers = call.request.headers
-    if media_type(call.request) != wire.MEDIA_TYPE:
-        raise Problem(415, "content-type", f"this takes {wire.MEDIA_TYPE}", accepted=[wire.MEDIA_TYPE])
-    if headers.get(wire.VERSION_HEADER) != wire.VERSION:
-        raise Problem(
-            400,
-            "wire-version",
-            f"this service speaks {wire.VERSION_HEADER}: {wire.VERSION}",
-            versions=[wire.VERSION],
-        )
-    settings, held = call.service.settings, call.service.held
-    body = await whole(call.request, settings, held, settings.store_bytes_max, "store_bytes_max")
-    try:
-        return await _decoded(body, type), len(body)
-    except BaseException:
-        held.give(len(body))
-        raise
-
-
-async def _decoded(body: bytes, type: Any) -> Any:
-    try:
-        if len(body) < 65_536:
-            return wire.decode(body, type=type)
-        return await asyncio.to_thread(wire.decode, body, type=type)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(400, "wire", f"the request cannot be read: {error}") from None
-
-
-def _answer(content: Any) -> Response:
-    return Response(
-        wire.encode(content),
-        media_type=wire.MEDIA_TYPE,
-        headers={wire.VERSION_HEADER: wire.VERSION, "Cache-Control": "no-store"},
-    )
-
-
-def _in_thread(type: Any, work: Work) -> Callable[[Call], Awaitable[Response]]:
-    """A handler that does its work on a thread."""
-
-    async def handle(call: Call) -> Response:
-        request, size = await _request(call, type)
-        try:
-            return _answer(await asyncio.to_thread(work, call, request))
-        finally:
-            call.service.held.give(size)
-
-    return handle
-
-
 # --- writing ---
 
 
 async def _append(call: Call) -> Response:
-    request, size = await _request(call, wire.Append)
+    request, size = await request_of(call, wire.Append)
     try:
         if not promotes(request):
             call.ledger._check_writable()
-        prepared = await asyncio.to_thread(groups_of, call, request)
-        outcomes = await _commit(call, prepared, request.clock)
+        async with call.service.staging.filling(call, wire.left_out(request)) as blobs:
+            if blobs:
+                wire.put_in(request, blobs)
+            prepared = await asyncio.to_thread(groups_of, call, request)
+            outcomes = await _commit(call, prepared, request.clock)
         call.service.counts.recorded(sum(len(one) for one in outcomes if isinstance(one, list)))
-        return _answer(
+        return answer_of(
             [
                 _told(outcome, group, given)
                 for outcome, group, given in zip(outcomes, prepared, request.groups, strict=True)
             ]
         )
+    finally:
+        call.service.held.give(size)
+
+
+async def _part(call: Call) -> Response:
+    """A part of a blob that is too large for one request."""
+    request, size = await request_of(call, wire.Part)
+    try:
+        staging, limit = call.service.staging, call.ledger.limits.blob_bytes_max
+        return answer_of(await asyncio.to_thread(staging.put, owner_of(call), request, limit))
     finally:
         call.service.held.give(size)
 
@@ -180,9 +137,21 @@ def _erase(call: Call, request: wire.Erase) -> Any:
     return wire.placed(row, record, request.record)
 
 
-def _import(call: Call, request: wire.Import) -> None:
-    from hashlib import sha256
+async def _import(call: Call) -> Response:
+    request, size = await request_of(call, wire.Import)
+    try:
+        left_out = [digest for digest, data in request.blobs.items() if not data and digest != wire.EMPTY]
+        async with call.service.staging.filling(call, left_out) as blobs:
+            for digest in left_out:
+                del request.blobs[digest]  # what is not among the parts is in the ledger
+            request.blobs.update(blobs)
+            await asyncio.to_thread(_imported, call, request)
+        return answer_of(None)
+    finally:
+        call.service.held.give(size)
 
+
+def _imported(call: Call, request: wire.Import) -> None:
     for digest, data in request.blobs.items():
         if sha256(data).digest() != digest:
             raise InvalidEvent(f"blob sha256:{digest.hex()} does not hash to its name", path="blobs")
@@ -268,19 +237,19 @@ def _blob(call: Call, request: bytes) -> bytes | None:
 
 
 async def _examine(call: Call) -> Response:
-    _, size = await _request(call, None)
+    _, size = await request_of(call, None)
     call.service.held.give(size)
     with call.service.verifications.one():
-        return _answer(await asyncio.to_thread(lambda: list(call.ledger._store.examine())))
+        return answer_of(await asyncio.to_thread(lambda: list(call.ledger._store.examine())))
 
 
 async def _wait(call: Call) -> Response:
     """The head, as soon as it is beyond a position or after a while."""
-    (after, seconds), size = await _request(call, tuple[int, float])
+    (after, seconds), size = await request_of(call, tuple[int, float])
     call.service.held.give(size)
     head = (await asyncio.to_thread(call.ledger._store.head)).size
     if 0 <= after < head or after < 0:
-        return _answer(head)
+        return answer_of(head)
     with call.service.streams.one():
         quiet = min(max(seconds, 0.0), _WAIT_SECONDS_MAX)
         follow = call.service.live(call.name).follow(_NOTHING, head, quiet)
@@ -290,7 +259,7 @@ async def _wait(call: Call) -> Response:
                 break
         finally:
             await follow.aclose()
-    return _answer(head)
+    return answer_of(head)
 
 
 def _keys(call: Call, request: wire.Keys) -> list[str]:
@@ -304,92 +273,62 @@ def _keys(call: Call, request: wire.Keys) -> list[str]:
     )
 
 
-def _endpoint(
-    name: str, scope: Scope, summary: str, handle: Callable[[Call], Awaitable[Response]]
-) -> Endpoint:
-    return Endpoint(
-        method="POST",
-        path=f"/store/{name}",
-        scope=scope,
-        handle=handle,
-        summary=f"Store wire: {summary}",
-        parameters=(
-            Parameter(
-                name=wire.VERSION_HEADER,
-                where="header",
-                required=True,
-                description="version of the wire",
-                schema={"type": "string", "enum": [wire.VERSION]},
-            ),
-        ),
-        request={
-            "required": True,
-            "content": {wire.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-        },
-        responses={
-            "200": {
-                "description": "the answer",
-                "content": {wire.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-            }
-        },
-    )
-
-
 ENDPOINTS = (
-    _endpoint("append", "ingest", "commit groups of events, each whole or not at all", _append),
-    _endpoint(
-        "erase", "admin", "store the record of an erasure and remove payloads", _in_thread(wire.Erase, _erase)
+    wire_endpoint("append", "ingest", "commit groups of events, each whole or not at all", _append),
+    wire_endpoint(
+        "erase", "admin", "store the record of an erasure and remove payloads", in_thread(wire.Erase, _erase)
     ),
-    _endpoint("import", "admin", "take whole entries at head + 1 and on", _in_thread(wire.Import, _import)),
-    _endpoint("open", "any", "which ledger this is and what it claims", _in_thread(None, _open)),
-    _endpoint(
+    wire_endpoint("import", "admin", "take whole entries at head + 1 and on", _import),
+    wire_endpoint("part", "ingest", "a part of a large blob, ahead of the request that names it", _part),
+    wire_endpoint("open", "any", "which ledger this is and what it claims", in_thread(None, _open)),
+    wire_endpoint(
         "head",
         "read",
         "size, frontier and time of the head",
-        _in_thread(None, lambda call, _: call.ledger._store.head()),
+        in_thread(None, lambda call, _: call.ledger._store.head()),
     ),
-    _endpoint("wait", "read", "the head, once it is beyond a position", _wait),
-    _endpoint("read", "read", "one page of rows", _in_thread(wire.Asked, _read)),
-    _endpoint("get", "read", "rows by their ids", _in_thread(list[bytes], _get)),
-    _endpoint(
+    wire_endpoint("wait", "read", "the head, once it is beyond a position", _wait),
+    wire_endpoint("read", "read", "one page of rows", in_thread(wire.Asked, _read)),
+    wire_endpoint("get", "read", "rows by their ids", in_thread(list[bytes], _get)),
+    wire_endpoint(
         "last_sequence",
         "read",
         "the last sequence of a correlation",
-        _in_thread(str, lambda call, text: call.ledger._store.last_sequence(text)),
+        in_thread(str, lambda call, text: call.ledger._store.last_sequence(text)),
     ),
-    _endpoint(
+    wire_endpoint(
         "children",
         "read",
         "correlations that an event of this one began",
-        _in_thread(str, lambda call, text: call.ledger._store.children(text)),
+        in_thread(str, lambda call, text: call.ledger._store.children(text)),
     ),
-    _endpoint(
+    wire_endpoint(
         "tile",
         "read",
         "a full tile of hashes",
-        _in_thread(tuple[int, int], lambda call, at: call.ledger._store.tile(*at)),
+        in_thread(tuple[int, int], lambda call, at: call.ledger._store.tile(*at)),
     ),
-    _endpoint("blob", "read", "the bytes of a blob", _in_thread(bytes, _blob)),
-    _endpoint(
-        "blobs", "read", "every blob", _in_thread(None, lambda call, _: list(call.ledger._store.blobs()))
+    wire_endpoint("blob", "read", "the bytes of a blob", in_thread(bytes, _blob)),
+    wire_endpoint(
+        "blobs", "read", "every blob", in_thread(None, lambda call, _: list(call.ledger._store.blobs()))
     ),
-    _endpoint("examine", "read", "what the store finds wrong with itself", _examine),
-    _endpoint(
+    wire_endpoint("examine", "read", "what the store finds wrong with itself", _examine),
+    wire_endpoint(
         "checkpoint",
         "read",
         "where a projection stands",
-        _in_thread(wire.Named, lambda call, one: call.ledger._store.checkpoint(one.name, one.version)),
+        in_thread(wire.Named, lambda call, one: call.ledger._store.checkpoint(one.name, one.version)),
     ),
-    _endpoint(
+    wire_endpoint(
         "load_state",
         "read",
         "the state of a projection for a key",
-        _in_thread(
+        in_thread(
             wire.Named, lambda call, one: call.ledger._store.load_state(one.name, one.version, one.key)
         ),
     ),
-    _endpoint("bring_up", "read", "store what is new of views", _in_thread(wire.Bring, _bring_up)),
-    _endpoint("keys", "read", "keys that have a state", _in_thread(wire.Keys, _keys)),
-    _endpoint("save_states", "read", "store states by compare-and-set", _in_thread(wire.Save, _save)),
-    _endpoint("drop_states", "read", "forget the states of a projection", _in_thread(wire.Named, _drop)),
+    wire_endpoint("bring_up", "read", "store what is new of views", in_thread(wire.Bring, _bring_up)),
+    wire_endpoint("keys", "read", "keys that have a state", in_thread(wire.Keys, _keys)),
+    wire_endpoint("save_states", "read", "store states by compare-and-set", in_thread(wire.Save, _save)),
+    wire_endpoint("drop_states", "read", "forget the states of a projection", in_thread(wire.Named, _drop)),
 )

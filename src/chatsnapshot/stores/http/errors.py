@@ -23,13 +23,17 @@ from chatsnapshot.errors import (
 )
 from chatsnapshot.stores.http.connection import Answer
 
-__all__ = ["Unclear", "error_of", "kind_of", "problem_of"]
+__all__ = ["BlobMissing", "Unclear", "error_of", "kind_of", "problem_of"]
 
 _URN = "urn:chatsnapshot:problem:"
 
 
 class Unclear(LedgerError):
     """An answer that leaves open what became of a write: from something in between, or of a service that failed."""
+
+
+class BlobMissing(StoreUnavailable):
+    """The service does not have a blob of which the parts were sent: it was started anew, or they lay too long."""
 
 
 def problem_of(answer: Answer) -> Mapping[str, Any]:
@@ -72,6 +76,8 @@ def _known(kind: str, text: str, problem: Mapping[str, Any], url: str) -> Ledger
         return LimitExceeded(
             problem["limit"], problem["allowed"], problem["allowed"] + 1, "record less at a time"
         )
+    if kind == "blob-missing":
+        return BlobMissing(f"{url}: {text}; nothing was stored")
     if kind in ("not-found", "no-ledger", "which-ledger", "no-path"):
         return NotFound(f"{url}: {text}")
     if kind in ("read-only", "scope"):

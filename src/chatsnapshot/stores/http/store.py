@@ -30,7 +30,7 @@ from chatsnapshot.stores.base import (
     Query,
     Row,
 )
-from chatsnapshot.stores.http import wire
+from chatsnapshot.stores.http import parts, wire
 from chatsnapshot.stores.http.address import read_address
 from chatsnapshot.stores.http.anchor import Anchor
 from chatsnapshot.stores.http.asking import Asking
@@ -43,11 +43,13 @@ __all__ = ["HttpStore"]
 
 _log = logging.getLogger("chatsnapshot")
 
+_ROOM_BYTES = 1024 * 1024
+"""What a request holds beside payloads and blobs."""
 _LOOK_SECONDS = 1.0
 _FOLD_FACTOR = 6
 """Folding views on the service may take so many times the seconds of a read."""
 _LONG_SECONDS = 600.0
-"""An examination reads the whole ledger on the server."""
+"""An examination reads the whole ledger on the server, and large blobs are looked through for secrets there."""
 
 
 class HttpStore:
@@ -117,7 +119,7 @@ class HttpStore:
         """Commit the groups; see the contract."""
         self._writable()
         request = wire.Append([wire.sent_group(group) for group in groups], self._clock_value())
-        answers = self._asking.write("append", self._body(request), list[Any], again=True)
+        answers = self._append(request, 0.0)
         outcomes: list[Outcome] = []
         for group, answer in zip(groups, answers, strict=True):
             if isinstance(answer, dict):
@@ -131,8 +133,30 @@ class HttpStore:
 
     def append_raw(self, groups: Sequence[bytes], seconds: float) -> list[Any]:
         """Commit groups that are encoded already, and give what the service answers for each."""
+        if sum(map(len, groups)) > self._opened.store_bytes_max - _ROOM_BYTES:
+            return self._append(
+                wire.Append([wire.decode(one, type=wire.WireGroup) for one in groups], None), seconds
+            )
         body = self._body([[msgspec.Raw(one) for one in groups], None])
         answers: list[Any] = self._asking.write("append", body, list[Any], again=True, seconds=seconds)
+        return answers
+
+    def _append(self, request: wire.Append, seconds: float) -> list[Any]:
+        """Send groups; blobs that are too large for one request go ahead of it in parts."""
+        ahead: dict[bytes, bytes] = {}
+        if parts.size_of(request) > self._opened.store_bytes_max - _ROOM_BYTES:
+            ahead = parts.taken_out(request)
+        answers: list[Any] = parts.after(
+            self._asking,
+            ahead,
+            lambda: self._asking.write(
+                "append",
+                self._body(request),
+                list[Any],
+                again=True,
+                seconds=_LONG_SECONDS if ahead else seconds,
+            ),
+        )
         return answers
 
     def _clock_value(self) -> int | None:
@@ -165,7 +189,21 @@ class HttpStore:
             last = rows[-1]
             return self.get([last[3]]).get(last[3]) == last or None
 
-        self._asking.write("import", self._body(request), again=False, settled=settled)
+        ahead: dict[bytes, bytes] = {}
+        if sum(map(len, blobs.values())) > self._opened.store_bytes_max // 2:
+            ahead = {digest: data for digest, data in blobs.items() if len(data) >= parts.LEAST_BYTES}
+            request.blobs.update(dict.fromkeys(ahead, b""))
+        parts.after(
+            self._asking,
+            ahead,
+            lambda: self._asking.write(
+                "import",
+                self._body(request),
+                again=False,
+                settled=settled,
+                seconds=_LONG_SECONDS if ahead else 0.0,
+            ),
+        )
 
     def save_states(
         self,
@@ -234,9 +272,9 @@ class HttpStore:
         return found
 
     def blob(self, digest: bytes) -> Iterable[bytes] | None:
-        """The blob as one part."""
-        found: bytes | None = self._read("blob", digest, bytes | None)
-        return None if found is None else [found]
+        """The blob as one part; the service sends it bit by bit."""
+        data = parts.fetched(self._asking, digest)
+        return None if data is None else [data]
 
     def blobs(self) -> Iterable[tuple[bytes, int, int]]:
         """Every blob: digest, bytes, number of unerased entries that name it."""

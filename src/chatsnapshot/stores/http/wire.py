@@ -7,6 +7,7 @@ derive is not sent: commitments, headers and leaves follow from columns and salt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from chatsnapshot.stores.base import Checkpoint, Columns, Draft, Group, Query, R
 from chatsnapshot.stores.draft import make_draft
 
 __all__ = [
+    "EMPTY",
     "MEDIA_TYPE",
     "VERSION",
     "VERSION_HEADER",
@@ -29,13 +31,16 @@ __all__ = [
     "Keys",
     "Named",
     "Opened",
+    "Part",
     "Save",
     "WireDraft",
     "WireGroup",
     "decode",
     "draft_from",
     "encode",
+    "left_out",
     "placed",
+    "put_in",
     "rows_from",
     "sent",
     "sent_group",
@@ -44,6 +49,9 @@ __all__ = [
 MEDIA_TYPE = "application/vnd.chatsnapshot.store+msgpack"
 VERSION_HEADER = "ChatSnapshot-Wire"
 VERSION = "1"
+
+EMPTY = sha256(b"").digest()
+"""The name of the blob without bytes: any other that is sent without bytes came in parts before."""
 
 encode = msgspec.msgpack.encode
 decode = msgspec.msgpack.decode
@@ -78,6 +86,15 @@ class Append(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
     groups: list[WireGroup]
     clock: int | None
+
+
+class Part(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """``part``: bytes of a blob of ``size`` bytes, at ``offset``; the answer is how many are there from the first on."""
+
+    digest: bytes
+    size: int
+    offset: int
+    data: bytes
 
 
 class Erase(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -183,6 +200,29 @@ def draft_from(given: WireDraft) -> Draft:
 def blobs_of(draft: WireDraft) -> tuple[Blob, ...]:
     """The blobs that came with a draft."""
     return tuple(Blob(digest, data, media_type) for digest, media_type, data in draft.blobs)
+
+
+def left_out(request: Append) -> list[bytes]:
+    """The blobs of a request that are named in it and not in it."""
+    return [
+        digest
+        for group in request.groups
+        for draft in group.drafts
+        if draft.blobs
+        for digest, _, data in draft.blobs
+        if not data and digest != EMPTY
+    ]
+
+
+def put_in(request: Append, found: Mapping[bytes, bytes]) -> None:
+    """Put blobs into their places; those that are not found are in the ledger already, and are named by the payload."""
+    for group in request.groups:
+        for draft in group.drafts:
+            draft.blobs = [
+                (digest, media_type, data or found.get(digest, b""))
+                for digest, media_type, data in draft.blobs
+                if data or digest == EMPTY or digest in found
+            ]
 
 
 def placed(row: Row, draft: Draft, given: WireDraft) -> Sequence[Any]:
