@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from chatsnapshot.adapters.langgraph.leaving import when_cancelled
 from chatsnapshot.adapters.langgraph.telling import commands_in, messages_in, output_of, rest_of, said
 from chatsnapshot.adapters.langgraph.watch import Facts, Place, Watch
 from chatsnapshot.adapters.observed import ObservedRun
-from chatsnapshot.adapters.plain import plain
+from chatsnapshot.adapters.plain import describe_error, plain
 from chatsnapshot.adapters.policy import Event
+from chatsnapshot.events.fields import error_text
 
 __all__ = ["ask", "chain_end", "chain_error", "chain_start", "hand_over", "interrupted", "interrupts_of"]
 
@@ -63,6 +65,12 @@ def _begin(watch: Watch, facts: Facts, inputs: Any) -> None:
         else:
             events += watch.given(place, messages_in(inputs))
         watch.recorder.record(*events)
+    place.unwatch = when_cancelled(lambda: _left(watch, facts.run_id))
+
+
+def _left(watch: Watch, run_id: Any) -> None:
+    with watch.recorder.guarded():
+        chain_error(watch, run_id, asyncio.CancelledError())
 
 
 def _answers(run: ObservedRun, resume: Any) -> list[Event]:
@@ -196,7 +204,7 @@ def _node_error(watch: Watch, place: Place, error: BaseException, kind: str | No
     elif isinstance(error, (asyncio.CancelledError, GeneratorExit)):
         _node_end(watch, place, None, "cancelled")
     else:
-        _node_end(watch, place, None, "failed", f"{type(error).__name__}: {error}")
+        _node_end(watch, place, None, "failed", error_text(describe_error(error)))
 
 
 def _ended(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -134,6 +134,7 @@ class Place:
         """To whom was handed over inside of here."""
         self.inner: list[Any] = []
         """Ids of the runs of LangChain inside, of a run."""
+        self.unwatch: Callable[[], None] | None = None
 
     @property
     def context(self) -> Place:
@@ -299,6 +300,8 @@ class Watch:
 
     def end(self, place: Place, event: Event | None) -> None:
         """Record the end of a run, and forget it."""
+        if place.unwatch is not None:
+            place.unwatch()
         self.recorder.record(event)
         self.recorder.end(place.run)
 
