@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 import logging
 import os
 import statistics
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +23,8 @@ PLAYS = 8
 """How often the story is played in a round: one message with two tool calls at once, then the answer."""
 STORY = "parallel_tools"
 ADDED_MAX = 1.5
+ADAPTERS = ("langgraph", "openai_agents", "pydantic_ai", "crewai", "google_adk", "agent_framework")
+ADAPTERS += ("mcp_calls", "a2a", "ag_ui", "custom")
 NOT_HERE = frozenset({"ag2", "custom"})
 """AG2 has measurements of its own; the custom bench is no runtime."""
 
@@ -30,6 +35,7 @@ def run(folder: str, rounds: int) -> None:
         f"Runs with two tools at once, durable events in SQLite: added time in bare records of the same events\n"
         f"(at most {ADDED_MAX}), beside the runtime's usual OpenTelemetry instrumentation"
     )
+    _imports(rounds)
     missing = []
     for name in adapters.benches():
         for bench in adapters.named(name):
@@ -46,6 +52,28 @@ def run(folder: str, rounds: int) -> None:
         print(
             f"  not installed here, measured in environments of their own: {', '.join(sorted(set(missing)))}"
         )
+
+
+def _imports(rounds: int) -> None:
+    """What importing an adapter costs beside ``import chatsnapshot.ledger``, in processes of their own."""
+    names = {
+        "bare": "chatsnapshot.ledger",
+        **{name: f"chatsnapshot.adapters.{name}" for name in ADAPTERS},
+    }
+    found = interleave(
+        {name: _counted(1, functools.partial(_import, module)) for name, module in names.items()}, rounds
+    )
+    bare = 1e3 / found.pop("bare").median
+    cost = {name: 1e3 / one.median - bare for name, one in found.items()}
+    worst = max(cost, key=lambda name: cost[name])
+    print(
+        f"  importing an adapter, its runtime unused: {statistics.median(cost.values()):.0f} ms beside the ledger's "
+        f"{bare:.0f} ms; most {cost[worst]:.0f} ms ({worst})"
+    )
+
+
+def _import(module: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 
 
 def _measure(folder: str, rounds: int, bench: adapters.AdapterBench) -> None:
