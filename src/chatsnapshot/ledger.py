@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import os
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -42,7 +41,7 @@ from chatsnapshot.reading import (
 from chatsnapshot.recorder import Recorder
 from chatsnapshot.redaction import redactor_of
 from chatsnapshot.run import Run, make_run
-from chatsnapshot.scope import Frame, Scope, current_frame, in_copied_context, new_frame
+from chatsnapshot.scope import Frame, Scope, current_frame, in_copied_context, new_frame, scope_owner
 from chatsnapshot.standby import Standing
 from chatsnapshot.stores.base import Group, Row, Store
 from chatsnapshot.stores.open import open_store
@@ -64,7 +63,6 @@ _CONTEXT = "chatsnapshot.projections.context.making"
 _SEARCH = "chatsnapshot.projections.search.searching"
 
 _open: weakref.WeakSet[Ledger] = weakref.WeakSet()
-_numbers = itertools.count()
 
 
 class Ledger:
@@ -100,7 +98,7 @@ class Ledger:
             limits=opening.limits,
         )
         self._standing = Standing(self._store)
-        self.scope_owner = _scope_owner(self._standing.ledger_id)
+        self.scope_owner = scope_owner(self._standing.ledger_id)
         """Tells the scopes of this ledger from those of every other one; the same where it is opened twice."""
         self._recorder = Recorder(self._store, opening.limits, opening.entropy, self._bell.ring)
         _open.add(self)
@@ -748,8 +746,3 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def _scope_owner(ledger_id: str) -> int:
-    # Behind a spool the id is not known before the service has answered.
-    return int.from_bytes(uuid_bytes(ledger_id), "big") if ledger_id else -1 - next(_numbers)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextvars
 import functools
 import inspect
+import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from chatsnapshot.clock import uuid_bytes
 
 if TYPE_CHECKING:
     from chatsnapshot.envelope import LedgerEntry
@@ -22,6 +25,7 @@ __all__ = [
     "in_copied_context",
     "innermost_frame",
     "new_frame",
+    "scope_owner",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,6 +56,7 @@ class Within:
         self.here = here
 
 
+_numbers = itertools.count()
 _innermost: contextvars.ContextVar[Frame | None] = contextvars.ContextVar("chatsnapshot_scope", default=None)
 
 
@@ -73,6 +78,12 @@ def innermost_frame() -> Frame | None:
 
 def _holds(frame: Frame) -> bool:
     return not isinstance(frame.mark, Within) or frame.mark.here()
+
+
+def scope_owner(ledger_id: str) -> int:
+    """What tells the scopes of one ledger from those of every other one; the same where it is opened twice."""
+    # Behind a spool the id is not known before the service has answered.
+    return int.from_bytes(uuid_bytes(ledger_id), "big") if ledger_id else -1 - next(_numbers)
 
 
 def new_frame(
