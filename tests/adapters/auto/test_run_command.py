@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import chatsnapshot
+from chatsnapshot.adapters.auto.command import run_program
 
 Programs = Callable[[str], Any]
 
@@ -97,6 +101,23 @@ def test_a_signal_reaches_the_program_and_counts_as_its_end(
     assert plain.ends() == [("plain.py", "cancelled", f"ended by {number.name}")]
 
 
+def test_a_signal_that_comes_while_the_program_is_being_started_reaches_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = subprocess.Popen
+
+    def told_meanwhile(*arguments: Any, **options: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", told_meanwhile)
+    path = tmp_path / "runs.db"
+    with chatsnapshot.open(path) as ledger:
+        code, run_id = run_program(ledger, ["sleep", "60"], url=str(path))
+        (end,) = ledger.read(event_type="execution.run_cancelled")
+    assert (code, end.payload["run_id"]) == (-signal.SIGTERM, run_id)
+
+
 def test_python_processes_that_the_program_starts_are_recorded_too(program: Programs) -> None:
     plain = program("plain")
     code, _, err = plain("child", str(plain.file.with_name("ag2_desk.py")))
@@ -151,7 +172,5 @@ def test_what_cannot_be_run_is_said_in_one_sentence(
     assert (ended.returncode, ended.stdout) == (code, "")
     assert says in ended.stderr and len(ended.stderr.strip().splitlines()) == 1
     if code == 127 and (tmp_path / "chatsnapshot.db").exists():
-        import chatsnapshot
-
         with chatsnapshot.open(tmp_path / "chatsnapshot.db") as ledger:
             assert ledger.head == 0

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,13 +47,13 @@ def run_program(
     _check_program(arguments[0])
     parent = process.begin(arguments, None, name)
     environment = _environment(url, runtimes, parent)
-    with _signals_handed_on() as child:
+    with _signals_handed_on() as hand_on_to:
         try:
             started = subprocess.Popen(list(arguments), env=environment)
         except OSError as error:
             process.ended_with(error)
             raise
-        child.append(started)
+        hand_on_to(started)
         code = _end_of(started)
     process.ended(code)
     return code, str(parent.run_id)
@@ -79,14 +79,22 @@ def _check_program(program: str) -> None:
 
 
 @contextmanager
-def _signals_handed_on() -> Iterator[list[subprocess.Popen[Any]]]:
-    """Give the child what this process is told; Ctrl-C reaches both by itself at a terminal."""
+def _signals_handed_on() -> Iterator[Callable[[subprocess.Popen[Any]], None]]:
+    """Give the child what this process is told, also while it is being started; Ctrl-C reaches both at a terminal."""
     child: list[subprocess.Popen[Any]] = []
+    early: list[int] = []
 
     def hand_on(number: int, _: object) -> None:
+        if not child:
+            early.append(number)
         for process in child:
             if process.poll() is None:
                 process.send_signal(number)
+
+    def hand_on_to(process: subprocess.Popen[Any]) -> None:
+        child.append(process)
+        for number in early:
+            hand_on(number, None)
 
     def interrupt(number: int, frame: object) -> None:
         if not sys.stdin or not sys.stdin.isatty():
@@ -98,7 +106,7 @@ def _signals_handed_on() -> Iterator[list[subprocess.Popen[Any]]]:
         if number is not None:
             before[number] = signal.signal(number, interrupt if known == "SIGINT" else hand_on)
     try:
-        yield child
+        yield hand_on_to
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
