@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
+import os
 import random
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ SERVERS = ("postgresql", "mongodb", "nats")
 
 NewPlace = Callable[[str], Place]
 
-_SERVER_CLASSES = {"postgresql": "PostgresqlServer", "mongodb": "MongodbServer", "nats": "NatsServer"}
 _numbers = itertools.count()
 
 
@@ -37,22 +35,20 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-@pytest.fixture(scope="session")
-def server_urls() -> Iterator[Callable[[str], str]]:
-    """Starts a server of a kind when its first place is asked for; gives its URL, or raises with what is missing."""
-    with ExitStack() as stack:
-        known: dict[str, Any] = {}
+@pytest.fixture
+def server_urls(servers: Callable[[str], Any]) -> Callable[[str], str]:
+    """Gives the URL of a ledger that is not there yet on the server of a kind, or raises with what is missing."""
 
-        def url(kind: str) -> str:
-            if kind not in known:
-                module = importlib.import_module(f"chatsnapshot.testing.servers.{kind}")
-                importlib.import_module(f"chatsnapshot.stores.{kind}.store")
-                known[kind] = stack.enter_context(getattr(module, _SERVER_CLASSES[kind])())
-            server = known[kind]
-            found = server.database(f"copies{next(_numbers)}") if kind == "mongodb" else server.url
-            return f"{found}{'&' if '?' in found else '?'}ledger=copy-{next(_numbers)}"
+    def url(kind: str) -> str:
+        server = servers(kind)
+        if isinstance(server, Exception):
+            raise server
+        if not getattr(server, "running", False):
+            server.start()  # a test elsewhere has left it killed
+        found = server.database(f"copies{next(_numbers)}") if kind == "mongodb" else server.url
+        return f"{found}{'&' if '?' in found else '?'}ledger=copy-{os.getpid()}-{next(_numbers)}"
 
-        yield url
+    return url
 
 
 @pytest.fixture
