@@ -178,7 +178,7 @@ def guarded_server() -> Any:
             client.admin.command("createUser", "root", pwd="r00t", roles=["root"])
             client.admin.command("createUser", "reader", pwd="look", roles=[{"role": "read", "db": "agents"}])
             client.admin.command("createUser", "nobody", pwd="none", roles=[])
-        server.stop()
+        server.kill()  # what it acknowledged survives that, and an end in order takes long
         server.auth = True
         server.start()
         yield server
