@@ -127,6 +127,13 @@ def test_python_processes_that_the_program_starts_are_recorded_too(program: Prog
     assert started[1].causation_id == started[0].event_id
 
 
+def test_a_python_that_uses_no_runtime_loads_nothing_heavy(tmp_path: Path) -> None:
+    code = "import sys; print(*sorted({'asyncio', 'apsw', 'msgspec', 'logging'} & set(sys.modules)))"
+    command = [sys.executable, "-m", "chatsnapshot", "run", "--ledger", str(tmp_path / "runs.db"), "--"]
+    ended = subprocess.run([*command, sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "\n", "")
+
+
 def test_a_program_of_the_sites_own_runs_at_the_start_as_it_would_have(
     program: Programs, tmp_path: Path
 ) -> None:

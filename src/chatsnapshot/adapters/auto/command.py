@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chatsnapshot.adapters.auto.parents import LEDGER, PARENT, SWITCH, parent_in, parent_text
+from chatsnapshot.adapters.auto.parents import LEDGER, PARENT, parent_in, parent_text
 from chatsnapshot.adapters.auto.process import ProcessRun
+from chatsnapshot.adapters.auto.recording import SWITCH
 from chatsnapshot.adapters.auto.runtimes import chosen
 from chatsnapshot.adapters.places import Parent
 

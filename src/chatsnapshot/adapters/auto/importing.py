@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.util
 import sys
 import threading
@@ -14,7 +13,7 @@ from typing import Any
 __all__ = ["ImportWatch"]
 
 
-class ImportWatch(importlib.abc.MetaPathFinder):
+class ImportWatch:
     """Calls ``imported(name)`` once for each of the modules, when it was imported, or at once where it was before.
 
     Packages import their own modules in circles. So a module is told when the outermost import of its packages in that
@@ -61,7 +60,7 @@ class ImportWatch(importlib.abc.MetaPathFinder):
             return None
         finally:
             self._here.looking = None
-        if spec is None or not isinstance(spec.loader, importlib.abc.Loader):
+        if spec is None or not hasattr(spec.loader, "exec_module"):
             return None
         self._follow(spec.loader, name)
         return spec

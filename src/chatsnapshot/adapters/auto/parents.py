@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from chatsnapshot.adapters.places import Parent
 from chatsnapshot.clock import uuid_bytes, uuid_text
 
-__all__ = ["LEDGER", "PARENT", "SWITCH", "parent_in", "parent_text"]
+__all__ = ["LEDGER", "PARENT", "parent_in", "parent_text"]
 
 LEDGER = "CHATSNAPSHOT_LEDGER"
-SWITCH = "CHATSNAPSHOT_AUTORECORD"
-"""Which runtimes are recorded: ``all``, or names with commas between."""
 PARENT = "CHATSNAPSHOT_PARENT"
 """The run of the process, as a JSON array of correlation, event id and run id."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -10,17 +9,19 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.auto.importing import ImportWatch
-from chatsnapshot.adapters.auto.parents import SWITCH, parent_in
-from chatsnapshot.adapters.auto.process import ProcessRun
 from chatsnapshot.adapters.auto.runtimes import Runtime, chosen, switch_on
-from chatsnapshot.adapters.places import Parent, set_process
 
+# Every Python of a recorded program begins with this module: what most of them never need is imported where it is needed.
 if TYPE_CHECKING:
+    from chatsnapshot.adapters.auto.process import ProcessRun
+    from chatsnapshot.adapters.places import Parent
     from chatsnapshot.ledger import Ledger
 
 __all__ = ["AutoRecording", "autorecord", "autorecord_child"]
 
-_log = logging.getLogger("chatsnapshot.adapters")
+SWITCH = "CHATSNAPSHOT_AUTORECORD"
+"""The environment variable that says which runtimes are recorded: ``all``, or names with commas between."""
+
 _lock = threading.RLock()
 _going: AutoRecording | None = None
 
@@ -42,6 +43,8 @@ def autorecord(
     :class:`~chatsnapshot.errors.InvalidEvent` for a runtime that is not known.
     """
     global _going
+    from chatsnapshot.adapters.auto.parents import parent_in
+
     wanted = chosen(runtimes)
     with _lock:
         if _going is not None:
@@ -63,7 +66,7 @@ def autorecord_child() -> None:
         return
     try:
         wanted = chosen(None if names == "all" else [name.strip() for name in names.split(",")])
-        _going = AutoRecording(None, wanted, {"redact": "secrets"}, parent_in())
+        _going = AutoRecording(None, wanted, {"redact": "secrets"}, None, dict(os.environ))
         _going.begin()
     except Exception as error:
         sys.stderr.write(f"chatsnapshot: recording was not switched on ({error})\n")
@@ -78,6 +81,7 @@ class AutoRecording:
         runtimes: tuple[Runtime, ...],
         options: dict[str, Any],
         parent: Parent | None,
+        environment: dict[str, str] | None = None,
     ) -> None:
         self.recorders: dict[str, Any] = {}
         """What records each runtime that was imported, by its name."""
@@ -88,6 +92,8 @@ class AutoRecording:
         self._own = False
         self._options = options
         self._parent = parent
+        self._environment = environment
+        """Of the start of the process, where the parent is to be found in it."""
         self._process: ProcessRun | None = None
         self._undo: list[Callable[[], None]] = []
         self._runtimes = {runtime.module: runtime for runtime in runtimes}
@@ -105,14 +111,20 @@ class AutoRecording:
                 self._ledger = self._given
             else:
                 self._ledger, self._own = open(self._given), True
-            set_process(self._ledger, self._parent)
+            if self._environment is not None:
+                from chatsnapshot.adapters.auto.parents import parent_in
+
+                self._parent, self._environment = parent_in(self._environment), None
+            _set_process(self._ledger, self._parent)
         return self._ledger
 
     def begin_process(self) -> None:
         """Record the start of this process's run."""
+        from chatsnapshot.adapters.auto.process import ProcessRun
+
         self._process = ProcessRun(self.ledger, dict(self._options))
         self._parent = self._process.begin(sys.argv, os.getpid())
-        set_process(self.ledger, self._parent)
+        _set_process(self.ledger, self._parent)
         self._process.end_with_interpreter()
 
     def begin(self) -> None:
@@ -132,7 +144,7 @@ class AutoRecording:
         for recorder in self.recorders.values():
             recorder.safe.flush(recorder.safe.wait_seconds_max)
         if self._ledger is not None:
-            set_process(self._ledger, None)
+            _set_process(self._ledger, None)
         if self._process is not None:
             self._process.ended_here()
         if self._own and self._ledger is not None:
@@ -153,7 +165,19 @@ class AutoRecording:
             recorder.above = self._parent
         except Exception as error:
             self.failures[runtime.name] = str(error)
-            _log.warning("%s is not recorded: %s", runtime.name, error)
+            _warn(runtime.name, error)
         else:
             self.recorders[runtime.name] = recorder
             self._undo.append(undo)
+
+
+def _warn(name: str, error: Exception) -> None:
+    import logging
+
+    logging.getLogger("chatsnapshot.adapters").warning("%s is not recorded: %s", name, error)
+
+
+def _set_process(ledger: Ledger, parent: Parent | None) -> None:
+    from chatsnapshot.adapters.places import set_process
+
+    set_process(ledger, parent)

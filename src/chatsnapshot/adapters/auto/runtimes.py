@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -57,6 +56,8 @@ def chosen(names: Iterable[str] | None) -> tuple[Runtime, ...]:
     wanted = [name.replace("-", "_") for name in names]
     for name in wanted:
         if name not in known:
+            import difflib
+
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise InvalidEvent(f"auto mode knows no runtime {name!r}{hint}; it knows {', '.join(known)}")
