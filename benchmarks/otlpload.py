@@ -118,14 +118,24 @@ def send(
     return took
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started and that live."""
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def cpu_of(pid: int) -> float:
-    """CPU seconds of a process and its children that have ended."""
+    """CPU seconds of a process and its children, those that have ended too."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    own = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return own + sum(map(cpu_of, children_of(pid)))
 
 
 def rss_of(pid: int, what: str = "VmRSS") -> int:
-    """Bytes of memory that a process holds (``VmHWM``: has held at most)."""
+    """Bytes of memory that a process holds (``VmHWM``: has held at most), and its children beside the files they share."""
+    return _rss_of(pid, what) + sum(_rss_of(child, "RssAnon") for child in children_of(pid))
+
+
+def _rss_of(pid: int, what: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(what + ":"):
             return int(line.split()[1]) * 1024

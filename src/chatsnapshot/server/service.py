@@ -16,6 +16,7 @@ from chatsnapshot.server.access import Gate, OpenGate
 from chatsnapshot.server.bodies import Held
 from chatsnapshot.server.broadcast import Broadcast
 from chatsnapshot.server.counting import Counts, Slots
+from chatsnapshot.server.helping import Helper
 from chatsnapshot.server.looking import Looks
 from chatsnapshot.server.problems import Problem
 from chatsnapshot.server.settings import Settings
@@ -48,6 +49,7 @@ class Service:
         self.streams = Slots("live streams", settings.streams_max)
         self.verifications = Slots("verifications", 1)
         self.looks = Looks()
+        self.helper = Helper(settings.helper)
         self.ending = asyncio.Event()
         self.clock = ServiceClock()
         self._live: dict[str, Broadcast] = {}
@@ -86,6 +88,7 @@ class Service:
         opened, self.ledgers = list(self.ledgers.values()), {}
         for ledger in opened:
             await ledger.aclose()
+        await self.helper.end()
         await asyncio.to_thread(self.staging.end)
 
     def _open_one(self, path: str, make: bool, identity: str) -> Ledger:

@@ -27,6 +27,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     redact: str | None = "secrets"
     """What events pass before they are stored: the built-in patterns for secrets, or nothing."""
 
+    helper: bool = True
+    """Read large OTLP bodies in a second process, where there is a second core."""
+
     audit_reads: bool = False
     """Record that a key read, before it does: once a minute for each key and path."""
 

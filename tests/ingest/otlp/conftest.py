@@ -107,7 +107,7 @@ class Otlp:
 
     def _take(self, body: bytes, read: Any, events_of: Any, redact: object) -> Taking:
         taking = Taking(self.ledger, self.memory)
-        taking.read(body, read, events_of, redact)
+        taking.read(read(body), events_of, redact)
         asyncio.run(taking.commit())
         return taking
 

@@ -114,8 +114,10 @@ def check_draft(draft: Draft, ledger: Ledger) -> None:
             break
         json = mended
     check(event_type, None, json)
-    draft.columns = (*draft.columns[:6], json, *draft.columns[7:])
-    draft.payload_bytes = len(json)
+    if json != draft.columns[6]:
+        draft.columns = (*draft.columns[:6], json, *draft.columns[7:])
+        draft.payload_bytes = len(json)
+        draft.head = b""  # what was sealed already is sealed anew
 
 
 def _without(json: bytes, path: str, event_type: str) -> bytes | None:

@@ -19,10 +19,18 @@ ASKED_MAX = 20_000
 class Memory:
     """For one ledger. Safe for threads: single operations on dicts only, and what is lost is found again."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: dict[str, dict[str, bytes]] | None = None) -> None:
         self._told: dict[bytes, None] = {}
-        self._asked: dict[str, dict[str, bytes]] = {}
-        self._asks = 0
+        self._asked: dict[str, dict[str, bytes]] = asked or {}
+        self._asks = sum(len(calls) for calls in self._asked.values())
+
+    def all_told(self) -> list[bytes]:
+        """The messages that are known to be in the ledger."""
+        return list(self._told)
+
+    def all_asked(self) -> dict[str, dict[str, bytes]]:
+        """The messages that asked for tool calls, by correlation and call."""
+        return {correlation: dict(calls) for correlation, calls in list(self._asked.items())}
 
     def told(self, key: bytes) -> bool:
         """Whether the message is in the ledger, for all that is remembered."""

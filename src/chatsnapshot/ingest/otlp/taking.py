@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
-from operator import itemgetter
 from typing import Any
 
 from chatsnapshot.clock import time_text, uuid_text
 from chatsnapshot.errors import EventConflict, InvalidEvent, LedgerError, LimitExceeded
-from chatsnapshot.ingest.otlp.drafts import check_draft, drafts_of, redact_drafts
+from chatsnapshot.ingest.otlp.drafts import check_draft
 from chatsnapshot.ingest.otlp.event import Event
+from chatsnapshot.ingest.otlp.making import Made, made_of
 from chatsnapshot.ingest.otlp.memory import Memory
-from chatsnapshot.ingest.otlp.records import Refused
 from chatsnapshot.ledger import Ledger
 from chatsnapshot.pending import rows_of
 from chatsnapshot.stores.base import Draft, Group, Row
@@ -22,8 +20,6 @@ __all__ = ["Taking"]
 
 GROUP_EVENTS = 800
 """Events of a request that are committed together; every store takes as many."""
-
-_log = logging.getLogger("chatsnapshot.otlp")
 
 
 class Taking:
@@ -51,46 +47,26 @@ class Taking:
 
     def read(
         self,
-        body: bytes,
-        read: Callable[[bytes], Iterable[Any]],
+        records: Iterable[Any],
         events_of: Callable[[Any, Memory], list[Event]],
         redact: object,
     ) -> None:
-        """Make drafts of all records that ``read`` finds in the body; raises what it raises."""
-        intake, memory = self._ledger._intake, self._memory
-        now = time_text(intake.clock())
-        made: list[tuple[int, int, Draft, int]] = []
-        for number, record in enumerate(read(body)):
-            if isinstance(record, Refused):
-                self.refuse(record.reason)
-                continue
-            try:
-                events = events_of(record, memory)
-                drafts = drafts_of(events, intake, now)
-            except (InvalidEvent, LimitExceeded) as error:
-                self.refuse(str(error))
-                continue
-            except Exception as error:  # whatever a span holds, it takes no other with it
-                _log.exception("a span or log record could not be read")
-                self.refuse(f"it could not be read: {type(error).__name__}")
-                continue
-            for event, draft in zip(events, drafts, strict=True):
-                made.append((event.at, event.rank, draft, number))
-                if event.told:
-                    self._told.add(event.key)
-        made.sort(key=itemgetter(0, 1))
-        redact_drafts([one[2] for one in made], intake, redact)
-        self._keep(made)
+        """Make drafts of all records; raises what going through them raises."""
+        intake = self._ledger._intake
+        self.take(made_of(records, events_of, self._memory, intake, time_text(intake.clock()), redact))
 
-    def _keep(self, made: list[tuple[int, int, Draft, int]]) -> None:
-        """Each message once, and nothing that the ledger's schemas refuse."""
-        for _, _, draft, number in made:
+    def take(self, made: Made) -> None:
+        """Take drafts that were made: each message once, and nothing that the ledger's schemas refuse."""
+        self.refused += made.refused
+        self.reason = self.reason or made.reason
+        self._told.update(made.told)
+        for draft, number in zip(made.drafts, made.owners, strict=True):
             try:
                 check_draft(draft, self._ledger)
             except InvalidEvent as error:
                 self._refuse_span(number, str(error))
         seen: set[bytes] = set()
-        for _, _, draft, number in made:
+        for draft, number in zip(made.drafts, made.owners, strict=True):
             if number in self._away:
                 continue
             key = draft.columns[0]

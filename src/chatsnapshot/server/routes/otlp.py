@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -11,15 +10,12 @@ import msgspec
 from starlette.responses import Response
 
 from chatsnapshot.errors import InvalidEvent, MissingExtra
-from chatsnapshot.ingest.otlp import jsonform
-from chatsnapshot.ingest.otlp.event import Event
-from chatsnapshot.ingest.otlp.logs import events_of_log
-from chatsnapshot.ingest.otlp.mapping import events_of_span
-from chatsnapshot.ingest.otlp.memory import Memory
+from chatsnapshot.ingest.otlp.making import LOGS, TRACES, Signal, records_of
 from chatsnapshot.ingest.otlp.taking import Taking
 from chatsnapshot.ledger import Ledger
 from chatsnapshot.server.bodies import media_type, whole
 from chatsnapshot.server.endpoints import Call, Endpoint
+from chatsnapshot.server.helping import Telling
 from chatsnapshot.server.problems import Problem
 
 __all__ = ["ENDPOINTS", "JSON", "PROTOBUF"]
@@ -27,20 +23,19 @@ __all__ = ["ENDPOINTS", "JSON", "PROTOBUF"]
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
 
-_memories: WeakKeyDictionary[Ledger, Memory] = WeakKeyDictionary()
+_memories: WeakKeyDictionary[Ledger, Telling] = WeakKeyDictionary()
 
 
-class _Signal(NamedTuple):
-    """Traces or logs: the name of its reader, its rule, and how its answer counts what was refused."""
+class _Kind(NamedTuple):
+    """Traces or logs, and how the answer counts what was refused."""
 
-    reader: str
-    events_of: Callable[[Any, Memory], list[Event]]
+    signal: Signal
     rejected: str
     what: str
 
 
-_TRACES = _Signal("read_traces", events_of_span, "rejectedSpans", "spans")
-_LOGS = _Signal("read_logs", events_of_log, "rejectedLogRecords", "log records")
+_TRACES = _Kind(TRACES, "rejectedSpans", "spans")
+_LOGS = _Kind(LOGS, "rejectedLogRecords", "log records")
 
 
 async def _traces(call: Call) -> Response:
@@ -51,44 +46,57 @@ async def _logs(call: Call) -> Response:
     return await _take(call, _LOGS)
 
 
-async def _take(call: Call, signal: _Signal) -> Response:
-    kind = media_type(call.request)
-    if kind not in (PROTOBUF, JSON):
+async def _take(call: Call, kind: _Kind) -> Response:
+    form = media_type(call.request)
+    if form not in (PROTOBUF, JSON):
         raise Problem(415, "content-type", f"send OTLP as {PROTOBUF} or {JSON}", accepted=[PROTOBUF, JSON])
     call.ledger._check_writable()
     memory = _memories.get(call.ledger)
     if memory is None:
-        memory = _memories[call.ledger] = Memory()
+        memory = _memories[call.ledger] = Telling()
     held = call.service.held
     body = await whole(call.request, call.service.settings, held)
     try:
         taking = Taking(call.ledger, memory)
-        await asyncio.to_thread(_read, taking, body, kind, signal, call.service.settings.redact)
+        if not await _helped(call, taking, memory, body, form == JSON, kind):
+            await asyncio.to_thread(_read, call, taking, body, form == JSON, kind)
         await taking.commit()
     finally:
         held.give(len(body))
     call.service.counts.recorded(taking.events)
-    return _answer(kind, signal, taking)
+    return _answer(form, kind, taking)
 
 
-def _read(taking: Taking, body: bytes, kind: str, signal: _Signal, redact: object) -> None:
-    if kind == JSON:
-        module: Any = jsonform
-    else:
-        from chatsnapshot.ingest.otlp import protobuf as module
+async def _helped(call: Call, taking: Taking, memory: Telling, body: bytes, json: bool, kind: _Kind) -> bool:
+    """Have the drafts made in the second process, if it helps; raises :class:`Problem` for a body that is none."""
+    helper, redact = call.service.helper, call.service.settings.redact
+    if not helper.helps(call.ledger, redact, len(body)):
+        return False
+    answer = await helper.make(
+        call.name, call.ledger, memory, body, json=json, logs=kind is _LOGS, redact=redact
+    )
+    if answer.wrong:
+        raise Problem(400, "otlp", answer.wrong)
+    if answer.made is None:
+        return False
+    taking.take(answer.made)
+    return True
+
+
+def _read(call: Call, taking: Taking, body: bytes, json: bool, kind: _Kind) -> None:
     try:
-        taking.read(body, getattr(module, signal.reader), signal.events_of, redact)
+        taking.read(records_of(body, json, kind.signal), kind.signal.events_of, call.service.settings.redact)
     except InvalidEvent as error:
         raise Problem(400, "otlp", str(error)) from None
     except MissingExtra as error:
         raise Problem(415, "content-type", f"{error}; or export as http/json", accepted=[JSON]) from None
 
 
-def _answer(kind: str, signal: _Signal, taking: Taking) -> Response:
+def _answer(form: str, kind: _Kind, taking: Taking) -> Response:
     """``Export…ServiceResponse`` in the type of the request: empty, or with what was refused and why."""
-    said = f"{taking.refused} {signal.what} refused; the first: {taking.reason}"[:1_000]
-    if kind == JSON:
-        partial = {signal.rejected: str(taking.refused), "errorMessage": said}
+    said = f"{taking.refused} {kind.what} refused; the first: {taking.reason}"[:1_000]
+    if form == JSON:
+        partial = {kind.rejected: str(taking.refused), "errorMessage": said}
         return Response(
             msgspec.json.encode({"partialSuccess": partial} if taking.refused else {}), media_type=JSON
         )
