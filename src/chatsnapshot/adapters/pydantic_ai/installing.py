@@ -46,7 +46,8 @@ def _with_capabilities(before: Any) -> Any:
     def iter(self: Any, *args: Any, **options: Any) -> Any:
         given = options.get("capabilities")
         if _recorders and (given is None or isinstance(given, (list, tuple))) and not _is_durable(self):
-            ours = [one.capability for one in _recorders if one.capability not in (given or ())]
+            had = list(map(id, given or ()))  # capabilities of two recorders are equal
+            ours = [one.capability for one in _recorders if id(one.capability) not in had]
             options = {**options, "capabilities": [*(given or ()), *ours]}
         return before(self, *args, **options)
 
