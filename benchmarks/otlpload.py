@@ -131,7 +131,7 @@ def cpu_of(pid: int) -> float:
 
 
 def rss_of(pid: int, what: str = "VmRSS") -> int:
-    """Bytes of memory that a process holds (``VmHWM``: has held at most), and its children beside the files they share."""
+    """Bytes of memory that a process holds (``VmHWM``: has held at most), and its children beside shared files."""
     return _rss_of(pid, what) + sum(_rss_of(child, "RssAnon") for child in children_of(pid))
 
 

@@ -60,13 +60,14 @@ class Helper:
         self._not_before = 0.0
 
     def helps(self, ledger: Ledger, redact: object, size: int) -> bool:
-        """Whether a body of this size is for it: redaction and limits of the ledger are those that it knows."""
+        """Whether a body of this size is for it: redaction, schemas and limits of the ledger are those that it knows."""
         return (
             self._wanted
             and (self._process is not None or size >= LEAST_BYTES)
             and len(self._waiting) < _WAITING_MAX
             and redact in (None, "secrets")
             and ledger._intake._redactor is None
+            and ledger._opening.schemas is None
             and ledger.limits == DEFAULTS
         )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import BinaryIO
 
 import msgspec
 
 from chatsnapshot.errors import InvalidEvent
+from chatsnapshot.events.validation import Validator
 from chatsnapshot.ingest.otlp.making import LOGS, TRACES, Made, made_of, records_of
 from chatsnapshot.ingest.otlp.memory import Memory
 from chatsnapshot.intake import Intake
@@ -15,11 +17,18 @@ from chatsnapshot.limits import DEFAULTS
 from chatsnapshot.stores.base import Group
 from chatsnapshot.stores.draft import seal_groups
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["HEAD_BYTES", "Answer", "Request", "run"]
 
 HEAD_BYTES = 4
 """In front of each message, how many bytes it has: little endian."""
 _LEDGERS_MAX = 100
+_PIPE_BYTES = 1024 * 1024
+"""An answer that goes through in one piece wakes the service once."""
 
 
 class Request(msgspec.Struct, array_like=True):
@@ -45,18 +54,25 @@ class Answer(msgspec.Struct, array_like=True):
 
 def run(source: BinaryIO, target: BinaryIO) -> None:
     """Answer requests in their order until there are no more."""
+    for pipe in (source, target):
+        with suppress(
+            OSError, AttributeError, ValueError
+        ):  # Linux only, and up to what an administrator allows
+            fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     intake = Intake(_no_clock, DEFAULTS, None, lambda digest: None)
+    validator = Validator()
+    validator.ready()
     memories: dict[str, Memory] = {}
     decoder, encoder = msgspec.msgpack.Decoder(Request), msgspec.msgpack.Encoder()
     while len(head := source.read(HEAD_BYTES)) == HEAD_BYTES:
         answer = encoder.encode(
-            _answer(decoder.decode(source.read(int.from_bytes(head, "little"))), intake, memories)
+            _answer(decoder.decode(source.read(int.from_bytes(head, "little"))), intake, validator, memories)
         )
         target.write(len(answer).to_bytes(HEAD_BYTES, "little") + answer)
         target.flush()
 
 
-def _answer(request: Request, intake: Intake, memories: dict[str, Memory]) -> Answer:
+def _answer(request: Request, intake: Intake, validator: Validator, memories: dict[str, Memory]) -> Answer:
     memory = memories.get(request.ledger)
     if memory is None or request.asked is not None:
         if len(memories) >= _LEDGERS_MAX:
@@ -72,6 +88,11 @@ def _answer(request: Request, intake: Intake, memories: dict[str, Memory]) -> An
         return Answer(None, str(error))
     except Exception:  # the service reads it by itself, and says what is wrong
         return Answer(None)
+    made.unfit = [
+        place
+        for place, draft in enumerate(made.drafts)
+        if not validator.fits(draft.columns[1], draft.columns[6] or b"")
+    ]
     seal_groups([Group(made.drafts)], os.urandom)
     return Answer(made)
 

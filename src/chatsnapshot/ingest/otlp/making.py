@@ -43,6 +43,7 @@ class Made(msgspec.Struct):
     """Drafts in the order of their times, and for each the number of its span or record.
 
     ``told`` are the ids of messages, which other spans tell too; ``refused`` counts, ``reason`` is the first one's.
+    ``unfit`` are the places of the drafts that may not fit the schemas that come with this package (``None``: any).
     """
 
     drafts: list[Draft]
@@ -50,6 +51,7 @@ class Made(msgspec.Struct):
     told: list[bytes]
     refused: int
     reason: str
+    unfit: list[int] | None = None
 
 
 def records_of(body: bytes, json: bool, signal: Signal) -> Iterable[Any]:

@@ -60,11 +60,11 @@ class Taking:
         self.refused += made.refused
         self.reason = self.reason or made.reason
         self._told.update(made.told)
-        for draft, number in zip(made.drafts, made.owners, strict=True):
+        for place in range(len(made.drafts)) if made.unfit is None else made.unfit:
             try:
-                check_draft(draft, self._ledger)
+                check_draft(made.drafts[place], self._ledger)
             except InvalidEvent as error:
-                self._refuse_span(number, str(error))
+                self._refuse_span(made.owners[place], str(error))
         seen: set[bytes] = set()
         for draft, number in zip(made.drafts, made.owners, strict=True):
             if number in self._away:
