@@ -70,6 +70,8 @@ class RuntimeRecorder:
         """What the whole process runs in, for runs that nothing else is around."""
         self._runs: dict[str, ObservedRun] = {}
         self._ended: OrderedDict[str, Earlier] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str], Earlier] = OrderedDict()
+        """What runs left that wait for somebody, by conversation and agent: several may wait in one conversation."""
 
     # --- runs ---------------------------------------------------------------------------------------------
 
@@ -91,8 +93,8 @@ class RuntimeRecorder:
         conversation, thread or session. ``run_id``, unless it is given, is the correlation's for the first run in it
         that this process begins, that of the run before for one that is ``resumed``, and otherwise a new one.
         ``native_run_id`` is the runtime's own id of this stretch, for the ids that follow from ``native_id``: a run that
-        goes on has several. ``parent`` is found by itself. A run that is ``resumed`` goes on with what the run before left open: found by
-        :meth:`left_open`, or given as ``earlier`` (:meth:`aleft_open`, on an event loop).
+        goes on has several. ``parent`` is found by itself. A run that is ``resumed`` goes on with what the run before
+        left open: found by :meth:`left_open`, or given as ``earlier`` (:meth:`aleft_open`, on an event loop).
 
         ``None`` when another recorder of the same ledger observes this run already: then nothing is to be recorded.
         """
@@ -109,7 +111,7 @@ class RuntimeRecorder:
             correlation = self.correlation_id or own
         correlation = correlation or uuid_text(uuid7()[0])
         if resumed and earlier is None:
-            earlier = self.left_open(correlation)
+            earlier = self.left_open(correlation, header_text(name))
         named = not resumed and first_run(self.ledger, correlation)
         going_on = earlier.run_id if resumed and earlier is not None else None
         chosen = header_text(run_id) if run_id is not None else (correlation if named else going_on)
@@ -140,22 +142,33 @@ class RuntimeRecorder:
             return
         self.safe.runs_open -= 1
         _release(self.ledger, self.runtime, run.key, self)
-        self._ended[run.correlation_id] = run.left()
+        left = self._ended[run.correlation_id] = run.left()
         self._ended.move_to_end(run.correlation_id)
         if len(self._ended) > _ENDED_MAX:
             self._ended.popitem(last=False)
+        self._waiting.pop((run.correlation_id, run.agent), None)
+        if left.questions:
+            self._waiting[run.correlation_id, run.agent] = left
+            if len(self._waiting) > _ENDED_MAX:
+                self._waiting.popitem(last=False)
 
     def parent_here(self) -> Parent | None:
         """The recorded tool call, of whichever runtime, or the user's scope that the code of here and now runs in."""
         return parent_here(self.ledger) or self.above
 
-    def left_open(self, correlation_id: str) -> Earlier:
-        """What the last run of a conversation left open, from memory, and where that does not do from the ledger."""
+    def left_open(self, correlation_id: str, agent: str | None = None) -> Earlier:
+        """What the last run of a conversation left open, from memory, and where that does not do from the ledger.
+
+        Of ``agent`` what a run of its own left that waits, where another agent's run came after that.
+        """
         known = self._ended.get(correlation_id)
+        waiting = None if agent is None else self._waiting.get((correlation_id, agent))
+        if known is not None and waiting is not None and waiting.run_id != known.run_id:
+            return waiting
         if known is not None and not known.questions and not known.calls:
             return known
         seconds = _ON_THE_LOOP_SECONDS_MAX if _on_a_loop() else self.safe.wait_seconds_max
-        found = None if self.safe.kept else left_in(self.ledger, correlation_id, seconds)
+        found = None if self.safe.kept else left_in(self.ledger, correlation_id, seconds, agent)
         return found or known or Earlier()
 
     async def aleft_open(self, correlation_id: str) -> Earlier:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from chatsnapshot.adapters.observed import Earlier
@@ -16,15 +16,17 @@ _BEGINNING = "execution.run_started"
 """A run that was resumed may leave open what the one before it left open, so a resumption is no beginning."""
 
 
-def left_in(ledger: Any, correlation_id: str, seconds_max: float) -> Earlier | None:
-    """What is open in a conversation; ``None`` when the ledger does not know it or gives no answer in that time."""
+def left_in(ledger: Any, correlation_id: str, seconds_max: float, agent: str | None = None) -> Earlier | None:
+    """What is open in a conversation; ``None`` when the ledger does not know it or gives no answer in that time.
+
+    Where the last run is not one of ``agent``, it is what the last one of that agent waits for, if it does.
+    """
     found: list[Earlier | None] = []
 
     def look() -> None:
         try:
-            found.append(
-                _fold(ledger.read(correlation_id=correlation_id, reverse=True, limit=_LOOKED_AT_MAX))
-            )
+            entries = ledger.read(correlation_id=correlation_id, reverse=True, limit=_LOOKED_AT_MAX)
+            found.append(_of_agent(entries, agent))
         except Exception:
             pass  # a ledger that cannot be read is told of where it cannot be written
 
@@ -53,6 +55,33 @@ async def _read(ledger: Any, correlation_id: str) -> Earlier | None:
         if entry.event_type == _BEGINNING:
             break
     return _fold(entries)
+
+
+def _of_agent(newest_first: Iterable[Any], agent: str | None) -> Earlier | None:
+    seen: list[Any] = []
+    entries = iter(newest_first)
+
+    def kept() -> Iterator[Any]:
+        for entry in entries:
+            seen.append(entry)
+            yield entry
+
+    last = _fold(kept())
+    if last is None or agent is None:
+        return last
+    seen.extend(entries)
+    begun = next(
+        (one for one in seen if one.event_type == _BEGINNING and _facts(one).get("name") == agent), None
+    )
+    run_id = None if begun is None else _facts(begun).get("run_id")
+    if run_id is None or run_id == last.run_id:
+        return last
+    own = _fold(one for one in seen if _facts(one).get("run_id") == run_id)
+    return own if own is not None and own.questions else last
+
+
+def _facts(entry: Any) -> Any:
+    return entry.payload if isinstance(entry.payload, dict) else {}
 
 
 def _fold(newest_first: Iterable[Any]) -> Earlier | None:
