@@ -115,6 +115,23 @@ def test_the_end_of_the_interpreter_is_the_end_of_the_process_run(
     assert types == ["execution.run_started", f"execution.run_{end}"]
 
 
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [(["-m", "package"], "python -m package"), (["-"], "python"), (["package/__main__.py"], "__main__.py")],
+)
+def test_a_process_is_called_the_same_from_inside_as_from_outside(
+    tmp_path: Path, start: list[str], name: str
+) -> None:
+    program = "import chatsnapshot; chatsnapshot.autorecord('runs.db').close()"
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__main__.py").write_text(program)
+    subprocess.run([sys.executable, *start], input=program, text=True, timeout=60, cwd=tmp_path, check=True)
+    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
+        (started,) = ledger.read(event_type="execution.run_started")
+    assert started.payload["name"].replace(Path(sys.executable).name, "python") == name
+    assert started.payload["input"]["argv"][1:] == start
+
+
 def test_a_forked_child_that_leaves_the_block_does_not_end_the_run_of_its_parent(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     program = f"""

@@ -123,7 +123,7 @@ class AutoRecording:
         from chatsnapshot.adapters.auto.process import ProcessRun
 
         self._process = ProcessRun(self.ledger, dict(self._options))
-        self._parent = self._process.begin(sys.argv, os.getpid())
+        self._parent = self._process.begin(sys.orig_argv or sys.argv, os.getpid())
         _set_process(self.ledger, self._parent)
         self._process.end_with_interpreter()
 
