@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from chatsnapshot.clock import time_text
-from chatsnapshot.ingest.otlp.helper import HEAD_BYTES, Answer, Request
+from chatsnapshot.ingest.otlp.apart import HEAD_BYTES, Answer, Request
 from chatsnapshot.ingest.otlp.memory import Memory
 from chatsnapshot.ledger import Ledger
 from chatsnapshot.limits import DEFAULTS
@@ -25,7 +25,7 @@ _AGAIN_SECONDS = 60.0
 _END_SECONDS = 5.0
 _PROGRAM = (
     f"import sys; sys.path[:] = sys.argv[1].split({os.pathsep!r}); "
-    "from chatsnapshot.ingest.otlp.helper import run; run(sys.stdin.buffer, sys.stdout.buffer)"
+    "from chatsnapshot.ingest.otlp.apart import run; run(sys.stdin.buffer, sys.stdout.buffer)"
 )
 """It imports what the service imports, wherever that was started."""
 _BUFFER_BYTES = 1024 * 1024
