@@ -16,12 +16,13 @@ import chatsnapshot
 from chatsnapshot.ingest.otlp.making import TRACES, records_of
 from chatsnapshot.ingest.otlp.memory import Memory
 from chatsnapshot.ingest.otlp.taking import Taking
+from chatsnapshot.server.helping import _cores
 
 NOW = 1_790_000_000_000_000_000
 TRACE = "ab" * 16
 
 pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/task").exists() or (os.cpu_count() or 1) < 2, reason="needs two cores, and /proc"
+    not Path("/proc/self/task").exists() or _cores() < 2, reason="needs two cores, and /proc"
 )
 
 

@@ -52,7 +52,7 @@ class Helper:
     """The second process of a service: started with the first large body, ended with the service. On the event loop."""
 
     def __init__(self, wanted: bool) -> None:
-        self._wanted = wanted and (os.cpu_count() or 1) > 1
+        self._wanted = wanted and _cores() > 1
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._waiting: deque[asyncio.Future[Answer]] = deque()
@@ -164,3 +164,10 @@ class Helper:
             with suppress(ProcessLookupError):
                 process.kill()
         await process.wait()
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
