@@ -50,7 +50,7 @@ class AuditProjection:
     """Key: the correlation, also that of the ledger's own facts. A call and its result are one act."""
 
     name = "audit"
-    version = 2
+    version = 3
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:

@@ -44,7 +44,7 @@ class GraphProjection:
     """Key: the correlation. One node for each entry; edges are made when the graph is read."""
 
     name = "graph"
-    version = 2
+    version = 3
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:

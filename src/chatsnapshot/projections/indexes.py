@@ -34,7 +34,7 @@ class StartsProjection:
     """Key: the position of a correlation's first event. The ledger's own facts and states of runtimes are left out."""
 
     name = "starts"
-    version = 1
+    version = 2
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The position, when the correlation begins with this entry."""
@@ -65,7 +65,7 @@ class JudgementsProjection:
     """Key: the id of the run that an evaluation names."""
 
     name = "judgements"
-    version = 1
+    version = 2
 
     def key(self, entry: LedgerEntry) -> str | None:
         """The run that is judged."""

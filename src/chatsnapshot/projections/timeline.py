@@ -62,7 +62,7 @@ class TimelineProjection:
     """Key: the correlation. One item for each entry."""
 
     name = "timeline"
-    version = 4
+    version = 5
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:

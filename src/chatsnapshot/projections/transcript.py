@@ -48,7 +48,7 @@ class TranscriptProjection:
     """Key: the correlation. State changes, task starts and other steps are left to the timeline."""
 
     name = "transcript"
-    version = 3
+    version = 4
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
