@@ -36,6 +36,7 @@ _REFUSED_SECONDS = 1.5
 _LOOK_SECONDS = 0.02
 _DENIED = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]+)\"", re.IGNORECASE)
 _REFUSED = ("authorization", "authentication", "user authentication", "nkey", "jwt")
+_RESET = "reset by peer"
 
 
 class Got(msgspec.Struct, frozen=True, gc=False):
@@ -85,11 +86,10 @@ class Connection:
             raise MissingExtra("a ledger on NATS", "nats") from None
         options = self.address.connect_options()
         self._trouble.clear()
-        tries = 2 * len(self.address.servers)
         try:
             self._client = await dialed(
                 min(CONNECT_SECONDS, self.address.timeout),
-                lambda: len(self._trouble) >= tries,
+                self._tried_enough,
                 **options,
                 error_cb=self._error,
                 disconnected_cb=self._disconnected,
@@ -107,9 +107,16 @@ class Connection:
         await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
         self._up.set()
 
+    def _tried_enough(self) -> bool:
+        """A server that refuses the credentials may close before its reason was read: then it is asked again."""
+        tries = 2 * len(self.address.servers)
+        told = [one for one in self._trouble if _RESET not in one.lower()]
+        return len(told) >= tries or len(self._trouble) >= 4 * tries
+
     def _unreachable(self) -> StoreUnavailable:
-        said = self._trouble[-1] if self._trouble else "no answer"
-        if any(word in said.lower() for word in _REFUSED):
+        refused = [one for one in self._trouble if any(word in one.lower() for word in _REFUSED)]
+        said = refused[-1] if refused else self._trouble[-1] if self._trouble else "no answer"
+        if refused:
             return StoreUnavailable(
                 f"{self.address.url} refuses the credentials; check user and password, token or credentials= in the URL"
             )

@@ -94,6 +94,7 @@ def a_server_that_is_killed_and_comes_back_has_lost_nothing_acknowledged(bench: 
             if isinstance(one, Exception):
                 raise one if isinstance(one, Failed) else Failed(f"{one!r}") from one
             acknowledged += one
+        _settle(ledger)  # what the process had sent when it was killed may still arrive
         stored = {entry.event_id: entry for entry in ledger.read()}
         for event_id, position in acknowledged:
             expect(event_id in stored, f"event {event_id}, acknowledged at position {position}, is lost")
@@ -104,10 +105,19 @@ def a_server_that_is_killed_and_comes_back_has_lost_nothing_acknowledged(bench: 
         for name, numbers in counts.items():
             expect_equal(numbers, list(range(len(numbers))), f"numbers of {name}: each once, in order")
         expect(len(counts["process"]) <= told + 1, "what the process has stored and not been told of")
-        expect_sound(ledger)  # what the process had sent when it was killed may still arrive
+        expect_sound(ledger)
     with bench.open(place, create=False) as ledger:
         expect(ledger.head >= len(stored), "everything is there after opening again")
         expect_sound(ledger)
+
+
+def _settle(ledger: Ledger) -> None:
+    """Wait until the ledger grows no more, for as long as an outage may take."""
+    end = time.monotonic() + OUTAGE_SECONDS_MAX
+    seen = -1
+    while (head := ledger.head) != seen and time.monotonic() < end:
+        seen = head
+        time.sleep(1.0)
 
 
 @check(8, "server")

@@ -127,6 +127,10 @@ class Node:
         """SIGSTOP: it answers nobody, and its connections stay open."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)
+            if hasattr(
+                os, "waitid"
+            ):  # the signal is on its way: what is asked meanwhile would still be answered
+                os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def thaw(self) -> None:
         """SIGCONT."""
