@@ -43,7 +43,7 @@ def test_a_run_that_waits_for_a_person_goes_on_in_another_process(tmp_path: Path
     assert answer.causation_id == question.event_id
     assert resumed.causation_id == answer.event_id
     assert result.causation_id == question.causation_id == only(entries, "tool_call").event_id
-    assert result.payload["run_id"] == resumed.payload["run_id"] != question.payload["run_id"]
+    assert result.payload["run_id"] == resumed.payload["run_id"] == question.payload["run_id"]
     assert only(entries, "run_completed").payload["output"] == "booked"
 
 
