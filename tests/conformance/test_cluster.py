@@ -73,6 +73,7 @@ def test_a_cluster_does_what_one_node_does(
     judged(cluster, name)
 
 
+@pytest.mark.faults
 def test_nodes_that_are_killed_one_after_the_other_lose_nothing(
     cluster: Any, require: Callable[[object, str], None]
 ) -> None:
@@ -80,6 +81,7 @@ def test_nodes_that_are_killed_one_after_the_other_lose_nothing(
     judged(cluster, KILLED, OneAfterTheOther(cluster))
 
 
+@pytest.mark.faults
 def test_a_cluster_that_is_killed_as_a_whole_loses_nothing(
     cluster: Any, require: Callable[[object, str], None]
 ) -> None:

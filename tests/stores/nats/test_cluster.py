@@ -154,7 +154,7 @@ def _read_along(url: str, over: threading.Event, seen: list[int], errors: list[E
             over.wait(0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_nothing_acknowledged_is_lost_when_nodes_are_killed_cut_off_and_restarted(
     cluster: NatsCluster | None, tmp_path: Path, require: Callable[[object, str], None]

@@ -11,6 +11,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
@@ -196,12 +197,40 @@ class PostgresqlServer:
             guard.stdin.close()
         if process is None or process.poll() is not None:
             return
+        backends: list[int] = []
+        if number == signal.SIGKILL:
+            process.send_signal(signal.SIGSTOP)  # it starts no more of them
+            backends = _children(process.pid)
         process.send_signal(number)
+        for backend in backends:  # they would serve their clients a while longer
+            _kill(backend)
         try:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        end = time.monotonic() + _STOP_SECONDS
+        while any(_lives(backend) for backend in backends) and time.monotonic() < end:
+            time.sleep(0.01)
+
+
+def _children(process: int) -> list[int]:
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=False)
+    pairs = [line.split() for line in listed.stdout.splitlines()]
+    return [int(pair[0]) for pair in pairs if len(pair) == 2 and pair[1] == str(process)]
+
+
+def _kill(process: int) -> None:
+    with suppress(OSError):
+        os.kill(process, signal.SIGKILL)
+
+
+def _lives(process: int) -> bool:
+    """Whether it may still do something, where that can be told: not when it only waits to be reaped."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _remove(folder: str, process: int) -> None:
