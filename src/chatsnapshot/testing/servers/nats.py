@@ -221,6 +221,10 @@ class NatsCluster:
     """
 
     def __init__(self, nodes: int = 3, *, sync: str = "always", extra: str = "") -> None:
+        self._made_of = (nodes, sync, extra)
+        self._make(nodes, sync, extra)
+
+    def _make(self, nodes: int, sync: str, extra: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="cs-")
         routes = [free_port() for _ in range(nodes)]
         listed = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
@@ -303,7 +307,16 @@ class NatsCluster:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> NatsCluster:
-        self.start()
+        for last in (False, False, True):
+            try:
+                self.start()
+                break
+            except LedgerError:
+                self.kill()
+                self.remove()
+                if last:
+                    raise
+                self._make(*self._made_of)  # a port was taken by somebody else since it was found free
         return self
 
     def __exit__(
