@@ -65,11 +65,15 @@ def test_each_python_has_locks_that_fit_the_ranges(python: str, root: Path, proj
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_what_each_python_is_tested_with_is_a_part_of_its_lock(python: str, root: Path, project: dict) -> None:
+def test_what_each_python_is_tested_with_is_a_part_of_its_lock(
+    python: str, root: Path, project: dict
+) -> None:
     folder = root / "requirements" / f"py{python.replace('.', '')}"
     core, test = locked(folder / "core.txt"), locked(folder / "test.txt")
     assert core.items() <= test.items()
-    check(needs(project["project"]["dependencies"] + project["build-system"]["requires"]), folder / "core.txt")
+    check(
+        needs(project["project"]["dependencies"] + project["build-system"]["requires"]), folder / "core.txt"
+    )
     assert {"pytest", "pytest-xdist", "pytest-timeout", "hypothesis"} <= core.keys()
 
 

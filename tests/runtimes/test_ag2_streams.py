@@ -174,7 +174,9 @@ def test_a_question_to_a_person_is_recorded_with_and_without_a_hook(
     assert question.causation_id == call.event_id
     answers = told(ledger, "execution.human_input_received")
     assert [one.causation_id for one in answers] == [question.event_id] * answered
-    ends = [one for kind in ("completed", "failed", "paused") for one in told(ledger, f"execution.run_{kind}")]
+    ends = [
+        one for kind in ("completed", "failed", "paused") for one in told(ledger, f"execution.run_{kind}")
+    ]
     assert len(ends) == 1
 
 
