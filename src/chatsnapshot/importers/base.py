@@ -21,6 +21,7 @@ __all__ = [
     "event_id",
     "name_text",
     "title_of",
+    "tokens_of",
 ]
 
 
@@ -141,3 +142,16 @@ def title_of(text: object) -> str | None:
         return None
     line = " ".join(text[:400].split())
     return line if len(line) <= 80 else line[:79].rstrip() + "…"
+
+
+def tokens_of(usage: object, names: Mapping[str, str]) -> dict[str, int] | None:
+    """Counts of tokens under our names, out of an object with names of its own; ``None`` where it holds none.
+
+    ``names`` is ours to theirs. What is no count (of another type, below 0, from 2^53 on) is left out.
+    """
+    if not isinstance(usage, Mapping):
+        return None
+    counts = {ours: usage.get(theirs) for ours, theirs in names.items()}
+    return {
+        name: count for name, count in counts.items() if type(count) is int and 0 <= count < 2**53
+    } or None

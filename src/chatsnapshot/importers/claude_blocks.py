@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chatsnapshot.events.fields import text_of
+from chatsnapshot.importers.base import tokens_of
 from chatsnapshot.importers.transcripts import Line
 
 __all__ = [
@@ -138,19 +139,13 @@ def error_of(block: Mapping[str, Any]) -> str | None:
 
 def usage_of(message: Mapping[str, Any]) -> dict[str, int] | None:
     """Tokens of a model call; Anthropic counts those from and to caches beside the input."""
-    usage = message.get("usage")
-    if not isinstance(usage, Mapping):
-        return None
     names = {
         "input_tokens": "input_tokens",
         "output_tokens": "output_tokens",
         "cache_read": "cache_read_input_tokens",
         "cache_write": "cache_creation_input_tokens",
     }
-    counts = {ours: usage.get(theirs) for ours, theirs in names.items()}
-    return {
-        name: count for name, count in counts.items() if type(count) is int and 0 <= count < 2**53
-    } or None
+    return tokens_of(message.get("usage"), names)
 
 
 def question_of(name: object, arguments: object) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from chatsnapshot.events.fields import text_of
+from chatsnapshot.importers.base import tokens_of
 
 __all__ = [
     "CALLS",
@@ -158,9 +159,6 @@ def _printed(output: Any) -> str:
 
 def usage_of(info: Mapping[str, Any]) -> dict[str, int] | None:
     """Tokens of the last model call; OpenAI counts cached ones among the input and reasoning among the output."""
-    last = info.get("last_token_usage")
-    if not isinstance(last, Mapping):
-        return None
     names = {
         "input_tokens": "input_tokens",
         "output_tokens": "output_tokens",
@@ -168,10 +166,7 @@ def usage_of(info: Mapping[str, Any]) -> dict[str, int] | None:
         "cache_read": "cached_input_tokens",
         "reasoning": "reasoning_output_tokens",
     }
-    counts = {ours: last.get(theirs) for ours, theirs in names.items()}
-    return {
-        name: count for name, count in counts.items() if type(count) is int and 0 <= count < 2**53
-    } or None
+    return tokens_of(info.get("last_token_usage"), names)
 
 
 def agent_begun(name: str | None, output: Any) -> str | None:

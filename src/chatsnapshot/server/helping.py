@@ -43,6 +43,7 @@ class Telling(Memory):
         """The process that knows what was remembered before."""
 
     def tell(self, key: bytes) -> None:
+        """Remember a message that was told, here and in the second process."""
         super().tell(key)
         if self.helped_by is not None and len(self.fresh) < _TOLD_MAX:
             self.fresh.append(key)
