@@ -23,8 +23,10 @@ PLAYS = 8
 """How often the story is played in a round: one message with two tool calls at once, then the answer."""
 STORY = "parallel_tools"
 ADDED_MAX = 1.5
-ADAPTERS = ("langgraph", "openai_agents", "pydantic_ai", "crewai", "google_adk", "agent_framework")
-ADAPTERS += ("mcp_calls", "a2a", "ag_ui", "custom")
+ADAPTERS = (
+    *("langgraph", "openai_agents", "pydantic_ai", "crewai", "google_adk", "agent_framework"),
+    *("mcp_calls", "a2a", "ag_ui", "custom"),
+)
 NOT_HERE = frozenset({"ag2", "custom"})
 """AG2 has measurements of its own; the custom bench is no runtime."""
 
@@ -55,7 +57,7 @@ def run(folder: str, rounds: int) -> None:
 
 
 def _imports(rounds: int) -> None:
-    """What importing an adapter costs beside Python alone and ``import chatsnapshot.ledger``, in processes of their own."""
+    """What importing an adapter costs beside Python alone, and what the ledger does, in processes of their own."""
     names = {
         "Python alone": "sys",
         "the ledger": "chatsnapshot.ledger",
