@@ -129,10 +129,18 @@ def reports(files: Iterable[str]) -> Iterable[dict[str, Any]]:
 
 
 def elsewhere() -> dict[str, Path]:
-    """The benches that are not installed here, with the Python of the environment that is named as they are."""
+    """The benches that are not installed here, with the Python of the environment that has them."""
     missing = [name for name in benches() if any(kind().missing() for kind in named(name))]
-    pythons = {name: ROOT / ".venvs" / name.replace("_", "-") / "bin" / "python" for name in missing}
+    pythons = {name: ROOT / ".venvs" / _environment(name) / "bin" / "python" for name in missing}
     return {name: python for name, python in pythons.items() if python.exists()}
+
+
+def _environment(name: str) -> str:
+    """The environment that runs the tests of a bench; where none says so, the one that is named as it is."""
+    for inputs in sorted(ROOT.glob("requirements/runtimes/*.in")):
+        if f"tests/adapters/{name}" in inputs.read_text().split():
+            return inputs.stem
+    return name.replace("_", "-")
 
 
 def _documents(text: str) -> Iterable[dict[str, Any]]:
