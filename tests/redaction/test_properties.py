@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatsnapshot.limits import DEFAULTS
-from chatsnapshot.redaction import Redactor
+from chatsnapshot.redaction import SECRETS, Redactor
 
 SOURCE = '{"origin":"agent","runtime":"none"}'
 PIECES = st.sampled_from(
@@ -45,3 +45,14 @@ def test_redacting_twice_gives_what_redacting_once_gave(value: object) -> None:
 def test_a_token_of_a_known_form_between_blanks_never_passes(text: str) -> None:
     token = "gh" + "p_" + "Zq9w" * 9
     assert token.encode() not in redacted(msgspec.json.encode({"value": f"{text} {token} {text}"}))
+
+
+def test_a_token_of_a_known_form_among_ids_never_passes() -> None:
+    token = "gh" + "p_" + "Zq9w" * 9
+    ids = {"run_id": "01a22e07-fd60-72a4-9664-cf3b7504a770", "digest": "0a1b2c3d" * 8}
+    assert token.encode() not in redacted(msgspec.json.encode({**ids, "value": token}))
+
+
+def test_no_hint_of_a_built_in_pattern_is_a_piece_of_an_id() -> None:
+    """Words of hexadecimal digits and dashes are passed over."""
+    assert all(hint.strip("0123456789abcdef-") for pattern in SECRETS for hint in pattern.hints)

@@ -29,6 +29,9 @@ _RUN = "a" * _RUN_CHARS_LEAST
 """The shortest token of a known form; prose has no run of so many letters, digits and dashes."""
 
 _WORDS = bytes(byte if byte in _RUN_CHARS else ord(" ") for byte in range(256))
+_IN_AN_ID = b"0123456789abcdef-"
+"""What ids of events and runs, digests and trace ids consist of: nearly every event has such words, and few have other
+long ones. No hint of a built-in pattern consists of these alone."""
 
 _NEED_A_RUN = frozenset(
     pattern
@@ -87,11 +90,13 @@ class Hints:
 
     def _known_run(self, data: bytes, lowered: str) -> bool:
         """Whether one of the long runs has the form of a known token, or a hint stands beside."""
-        if any(rarest in lowered and hint in lowered for rarest, hint in self._beside_runs):
-            return True
-        if not self._in_runs:
+        for rarest, hint in self._beside_runs:
+            if rarest in lowered and hint in lowered:
+                return True
+        long_words = [word for word in data.translate(_WORDS).split() if len(word) >= _RUN_CHARS_LEAST]
+        words = [word for word in long_words if word.strip(_IN_AN_ID)]
+        if not words:
             return False
-        words = [word for word in data.translate(_WORDS).split() if len(word) >= _RUN_CHARS_LEAST]
         long = b" ".join(words).decode("latin-1")
         return any(rarest in long and hint in long for rarest, hint in self._in_runs)
 
