@@ -1,0 +1,294 @@
+"""One recorder's view of one run of an agent, a team or a workflow: what the pieces around its code tell, as events."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from chatsnapshot.adapters.agno.following import STOPPED
+from chatsnapshot.adapters.agno.parts import input_messages, message_parts
+from chatsnapshot.adapters.agno.questions import answers, asked, step_answers, steps_asked
+from chatsnapshot.adapters.payloads import text
+from chatsnapshot.adapters.plain import plain
+from chatsnapshot.adapters.policy import Event
+from chatsnapshot.adapters.surroundings import parent_of
+from chatsnapshot.clock import uuid7, uuid_text
+
+if TYPE_CHECKING:
+    from chatsnapshot.adapters.agno.recorder import AgnoRecorder
+    from chatsnapshot.adapters.observed import Earlier, ObservedRun
+
+__all__ = ["CURRENT", "Watch"]
+
+CURRENT: ContextVar[tuple[Watch, ...]] = ContextVar("chatsnapshot_agno", default=())
+"""Who watches the run that the code of here and now belongs to."""
+
+
+class Watch:
+    """Builds the events of one run for one recorder; records nothing.
+
+    Agno tells the ids of a run when it first does something in it, so the run begins in the ledger then.
+    """
+
+    def __init__(
+        self,
+        recorder: AgnoRecorder,
+        owner: Any,
+        given: Mapping[str, Any],
+        *,
+        goes_on: bool,
+        is_workflow: bool,
+    ) -> None:
+        self.recorder = recorder
+        self.owner = owner
+        self.given = given
+        """The arguments that the run was called with."""
+        self.goes_on = goes_on
+        self.is_workflow = is_workflow
+        self.agent = str(
+            getattr(owner, "name", None) or getattr(owner, "id", None) or type(owner).__name__.lower()
+        )
+        self.at_ns = time.time_ns()
+        self.run: ObservedRun | None = None
+        self.begun = False
+        self.key: str | None = None
+        """Agno's id of the run, once it is known."""
+        self.response: Any = None
+        """Agno's output of the run: it grows while the run goes on."""
+        self.earlier: Earlier | None = None
+        self.error: BaseException | None = None
+        """What a model raised last: Agno keeps its text only."""
+        self.executed: set[str] = set()
+        """Tool calls whose results are on record."""
+        self.executing: dict[int, tuple[str | None, str | None, str]] = {}
+        """Tools that are executed now: call id, name, and the event of the call."""
+        self.steps: Counter[str] = Counter()
+        """How often each step of the workflow began."""
+        self._told: Any = None
+        """The event of a stream that says how the run ended."""
+        here = recorder.parent_here()
+        self._here, self.around = here, here.cause if here is not None else None
+        self._outer = next((one for one in CURRENT.get() if one.recorder.ledger is recorder.ledger), None)
+
+    # --- the life of the run ------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> str | None:
+        """The session of the run, as far as it is known before the run begins."""
+        known = self.given.get("session_id") or getattr(self.given.get("run_response"), "session_id", None)
+        return known or getattr(self.owner, "session_id", None)
+
+    def begin(self, response: Any = None, run_id: Any = None, session_id: Any = None) -> list[Event]:
+        """The run does something for the first time: its start, and what it was given."""
+        self.response = response if response is not None else self.response
+        if self.begun:
+            return []
+        self.begun = True
+        before = self.given.get("run_response")
+        native = getattr(response, "run_id", None) or run_id or self.given.get("run_id")
+        native = native or getattr(before, "run_id", None)
+        self.key = str(native or uuid_text(uuid7()[0]))
+        session = getattr(response, "session_id", None) or session_id or self.session
+        forked = getattr(response, "forked_from_run_id", None)
+        resumed = self.goes_on and (forked is None or forked == getattr(before, "forked_from_run_id", None))
+        made = [] if self._outer is None else self._outer.begin_early()
+        parent = self._parent()
+        known = self.recorder.waiting.get(self.key) if resumed else None
+        run = self.recorder.begin(
+            self.agent,
+            key=self.key,
+            correlation_id=known or session,
+            resumed=resumed,
+            earlier=self.earlier,
+            **({} if parent is None else {"parent": parent}),
+        )
+        self.run = run
+        if run is None:
+            return made
+        requirements = self._requirements(response) if resumed else []
+        say = step_answers if self.is_workflow else answers
+        made += say(run, requirements, self.at_ns)
+        facts = {
+            "run_id": self.key,
+            "session_id": session,
+            "kind": "workflow" if self.is_workflow else type(self.owner).__name__.lower(),
+            "forked_from": forked if not resumed else None,
+        }
+        made.append(
+            run.started(
+                plain(getattr(response, "input", None)) if self.is_workflow else None,
+                user=getattr(response, "user_id", None) or self.given.get("user_id"),
+                session=session,
+                version=self.recorder.version,
+                native={key: value for key, value in facts.items() if value is not None},
+                at_ns=self.at_ns,
+            )
+        )
+        if not self.is_workflow:
+            made += self._heard(run, None if self.goes_on else getattr(response, "input", None))
+        return made
+
+    def begin_early(self) -> list[Event]:
+        """Something else begins inside of the run before Agno told of it: as far as its ids are known."""
+        before = self.given.get("run_response")
+        if self.begun or (before is None and not self.given.get("run_id")) or not self.session:
+            return []
+        return self.begin(before)
+
+    def _parent(self) -> Any:
+        outer = self._outer
+        run, around = (outer.run, outer.around) if outer is not None else (None, None)
+        return parent_of(self._here, run, around)
+
+    def _heard(self, run: ObservedRun, given: Any) -> list[Event]:
+        """The messages that the run was given."""
+        said = input_messages(given) if given is not None else []
+        if self.goes_on and isinstance(more := self.given.get("input"), str):
+            said = [("user", [text(more)])]
+        return [run.message(role, parts, at_ns=self.at_ns) for role, parts in said]
+
+    def _requirements(self, response: Any) -> list[Any]:
+        before = self.given.get("run_response")
+        if self.is_workflow:
+            return list((response.step_requirements or ())[-1:])
+        given = self.given.get("requirements")
+        return list(
+            given or getattr(before, "requirements", None) or getattr(response, "requirements", None) or ()
+        )
+
+    # --- what the model sees ------------------------------------------------------------------------------
+
+    def heard(self, messages: list[Any]) -> list[Event]:
+        """A request goes to the model: what in it is not on record yet."""
+        run = self.run
+        if run is None:
+            return []
+        made: list[Event] = []
+        last = max((at for at, one in enumerate(messages) if one.role == "assistant"), default=-1)
+        history = [one for one in messages if one.from_history and one.role != "system"]
+        if history and not self._asked_before and not self._knows_conversation(run):
+            made += [run.message(one.role, message_parts(one), at_ns=self.at_ns) for one in history]
+        for one in messages:
+            told = one.content if one.role in ("system", "developer") else None
+            if isinstance(told, str) and self.recorder.prompts.is_new(run.correlation_id, self.agent, told):
+                made.append(run.message("system", [text(told)], cause=run.started_event))
+        for one in messages[last + 1 :]:
+            if one.from_history:
+                continue
+            if one.role == "user" and self._asked_before and (parts := message_parts(one)):
+                made.append(run.message("user", parts, native={"added": True}))
+            elif one.role not in ("user", "assistant", "system", "developer"):
+                made += self._not_executed(run, one)
+        self._asked_before = True
+        return made
+
+    _asked_before = False
+    """Whether this run has asked the model already."""
+
+    def _knows_conversation(self, run: ObservedRun) -> bool:
+        earlier = self.recorder.left_open(run.correlation_id)
+        return earlier.cause is not None
+
+    def _not_executed(self, run: ObservedRun, message: Any) -> list[Event]:
+        """The model is told of a call that no tool was executed for: refused, answered by a person, unknown."""
+        call_id = message.tool_call_id
+        if call_id is None or call_id in self.executed or not (call_id in run.calls or call_id in run.asked):
+            return []
+        self.executed.add(call_id)
+        made: list[Event] = []
+        if call_id not in run.calls:
+            made.append(run.tool_call(call_id, message.tool_name, message.tool_args))
+        if message.tool_call_error:
+            error = {"message": str(message.content)}
+            return [*made, run.tool_result(call_id, message.tool_name, error=error)]
+        return [*made, run.tool_result(call_id, message.tool_name, result=plain(message.content))]
+
+    # --- its end ------------------------------------------------------------------------------------------
+
+    def saw(self, item: Any) -> None:
+        """A stream yielded this."""
+        kind = getattr(item, "event", None)
+        if kind is None and hasattr(item, "status") and getattr(item, "run_id", None) == self.key:
+            self.response = item
+        elif kind in _TELLING and (self.key is None or item.run_id == self.key):
+            self._told = item
+
+    def over(self, result: Any, error: BaseException | None) -> list[Event | None]:
+        """The run gave its output, or raised, or was stopped."""
+        output = result if hasattr(result, "status") and hasattr(result, "run_id") else None
+        made: list[Event | None] = []
+        if not self.begun:
+            told = output or self._told
+            if told is None and error is None:
+                return []  # a stream that nobody read
+            made += self.begin(output, getattr(told, "run_id", None), getattr(told, "session_id", None))
+        run = self.run
+        if run is None:
+            return made
+        output = self.response = output or self.response
+        made += self._stopped_tools(run)
+        if _status(output) == "paused":
+            self.recorder.remember(str(self.key), run.correlation_id)
+            return [*made, *self._questions(run, output)]
+        return [*made, self._end(run, output, error)]
+
+    def _end(self, run: ObservedRun, output: Any, error: BaseException | None) -> Event | None:
+        status, told = _status(output), str(getattr(self._told, "event", ""))
+        if status == "cancelled" or told.endswith("Cancelled"):
+            return run.cancelled(_reason(output, self._told))
+        if status == "error" or told.endswith("Error"):
+            return run.failed(self._error(output, error))
+        if error is None or status == "completed":
+            return run.completed(plain(getattr(output, "content", None)))
+        if isinstance(error, STOPPED):
+            return run.cancelled(_why(error))
+        return run.failed(error)
+
+    def _questions(self, run: ObservedRun, output: Any) -> list[Event | None]:
+        """What the run waits for, and that it pauses."""
+        if self.is_workflow:
+            waiting = list((output.step_requirements or ())[-1:])
+            made = steps_asked(run, waiting)
+            names = {str(one.executor_name or one.step_name) for one in waiting}
+        else:
+            waiting = [one for one in output.requirements or () if not one.is_resolved()]
+            made = asked(run, waiting)
+            names = {str(one.member_agent_name or one.tool_execution.tool_name) for one in waiting}
+        return [*made, run.paused(f"waits for: {', '.join(sorted(names))}")]
+
+    def _stopped_tools(self, run: ObservedRun) -> list[Event]:
+        stopped = {"message": "cancelled with its run"}
+        left = list(self.executing.values())
+        self.executing.clear()
+        return [run.tool_result(call_id, name, error=stopped, cause=cause) for call_id, name, cause in left]
+
+    def _error(self, output: Any, error: BaseException | None) -> Any:
+        said = getattr(output, "content", None) or getattr(self._told, "content", None)
+        for one in (error, self.error):
+            if one is not None and not isinstance(one, STOPPED) and (said is None or str(one) in str(said)):
+                return one
+        return {"message": str(said or "the run failed"), "type": getattr(self._told, "error_type", None)}
+
+
+_TELLING = frozenset(
+    f"{prefix}{name}"
+    for prefix in ("Run", "TeamRun", "Workflow")
+    for name in ("Error", "Cancelled", "Completed", "Paused")
+)
+
+
+def _status(output: Any) -> str:
+    return str(getattr(getattr(output, "status", None), "name", "")).lower()
+
+
+def _why(error: BaseException) -> str:
+    return (
+        "the stream was closed before its end" if isinstance(error, GeneratorExit) else type(error).__name__
+    )
+
+
+def _reason(output: Any, told: Any) -> str:
+    return str(getattr(told, "reason", None) or getattr(output, "content", None) or "cancelled")
