@@ -1,0 +1,227 @@
+"""``StrandsRecorder``: records the agents, swarms and graphs of Strands Agents through their hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from chatsnapshot.adapters.custom import RuntimeRecorder
+from chatsnapshot.adapters.requiring import need
+from chatsnapshot.adapters.strands.flows import Flow
+from chatsnapshot.adapters.strands.turns import Left, Turn
+from chatsnapshot.clock import uuid7, uuid_text
+
+__all__ = ["StrandsRecorder", "hooks"]
+
+_VERSIONS = "strands-agents>=1.62,<2"
+_EVENTS = {
+    "BeforeInvocationEvent": "_on_begun",
+    "AfterInvocationEvent": "_on_ended",
+    "MessageAddedEvent": "_on_said",
+    "MessageUpdatedEvent": "_on_replaced",
+    "BeforeModelCallEvent": "_on_asking",
+    "AfterModelCallEvent": "_on_answered",
+    "BeforeToolCallEvent": "_on_calling",
+    "AfterToolCallEvent": "_on_called",
+    "AfterToolsEvent": "_on_all_called",
+    "BeforeMultiAgentInvocationEvent": "_on_flow_begun",
+    "AfterMultiAgentInvocationEvent": "_on_flow_ended",
+    "BeforeNodeCallEvent": "_on_node_begun",
+    "AfterNodeCallEvent": "_on_node_ended",
+}
+_LAST = 1_000.0
+"""Behind the hooks of everybody else: what they change (cancelled, replaced, retried) is what is recorded."""
+
+_conversations: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+"""The correlation of an agent's conversation, of a swarm or of a graph, as long as the object lives."""
+_here: ContextVar[tuple[Turn, ...]] = ContextVar("chatsnapshot_strands_turns", default=())
+"""The runs that this context is in, for agents that run several at a time."""
+
+
+def hooks() -> Any:
+    """The module ``strands.hooks``; one clear error where it is missing or lacks what recording needs."""
+    needed = (*_EVENTS, "HookRegistry.get_callbacks_for", "HookRegistry.add_callback", "HookOrder")
+    return need("strands.hooks", *needed, extra="strands", versions=_VERSIONS, what="Strands Agents")
+
+
+class StrandsRecorder(RuntimeRecorder):
+    """Records Strands agents, swarms and graphs into a ledger; it is a hook provider.
+
+    >>> recorder = StrandsRecorder(ledger)
+    >>> agent = Agent(name="triage", hooks=[recorder])
+    >>> swarm = Swarm([researcher, writer], hooks=[recorder])
+
+    Every invocation is a run under ``correlation_id``, or else under the id of the session manager's session, or else
+    under one for the conversation that the agent holds. An agent that is a tool of a recorded agent is recorded with
+    it, as a child run with a correlation of its own, caused by the tool call; so are the nodes of a recorded swarm or
+    graph.
+
+    Nothing changes for the agents: see :class:`~chatsnapshot.adapters.custom.RuntimeRecorder` for the other arguments.
+    """
+
+    runtime = "strands"
+
+    def __init__(self, ledger: Any, **options: Any) -> None:
+        super().__init__(ledger, **options)
+        self.known: weakref.WeakSet[Any] = weakref.WeakSet()
+        """The registries that have the hooks."""
+        self._turns: dict[int, list[Turn]] = {}
+        """The open runs of each agent, by its identity."""
+        self._flows: dict[int, Flow] = {}
+        self.waiting: weakref.WeakKeyDictionary[Any, Left] = weakref.WeakKeyDictionary()
+        """What the last run of an agent left that waits for somebody."""
+        self.going_on: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        """The end of the run that a hook lets an agent go on from by itself."""
+        self._callbacks: dict[type, Callable[[Any], Any]] | None = None
+
+    # --- hooks --------------------------------------------------------------------------------------------
+
+    def register_hooks(self, registry: Any, **more: Any) -> None:
+        """Called by Strands for ``hooks=[recorder]``; twice for the same agent does nothing more."""
+        if registry in self.known:
+            return
+        self.known.add(registry)
+        for kind, callback in self.callbacks().items():
+            registry.add_callback(kind, callback, order=_LAST)
+
+    def attach(self, *runners: Any) -> Any:
+        """Record agents, swarms and graphs that exist already; gives back the only one, or all of them.
+
+        Raises :class:`TypeError` for anything else.
+        """
+        registry_class = hooks().HookRegistry
+        for runner in runners:
+            if not isinstance(getattr(runner, "hooks", None), registry_class):
+                raise TypeError(
+                    f"attach() takes agents, swarms and graphs of strands, not {type(runner).__name__}"
+                )
+            self.register_hooks(runner.hooks)
+        return runners[0] if len(runners) == 1 else runners
+
+    def callbacks(self) -> dict[type, Callable[[Any], Any]]:
+        """What is called for each kind of event."""
+        if self._callbacks is None:
+            module = hooks()
+            self._callbacks = {getattr(module, kind): getattr(self, name) for kind, name in _EVENTS.items()}
+        return self._callbacks
+
+    def _within(self, runner: Any) -> None:
+        """Record what a recorded agent, swarm or graph calls, where it is of Strands and in this process."""
+        if isinstance(getattr(runner, "hooks", None), hooks().HookRegistry):
+            self.register_hooks(runner.hooks)
+
+    # --- agents -------------------------------------------------------------------------------------------
+
+    def conversation(self, runner: Any, session: Any, fresh: bool) -> str:
+        """The correlation of what ``runner`` does next: its stored session, or one as long as the object lives."""
+        stored = getattr(session, "session_id", None)
+        if stored:
+            return str(stored)
+        if fresh:
+            _conversations.pop(runner, None)
+        return _conversations.setdefault(runner, uuid_text(uuid7()[0]))
+
+    def _turn(self, agent: Any) -> Turn | None:
+        turns = self._turns.get(id(agent))
+        if not turns:
+            return None
+        if len(turns) > 1:
+            here = _here.get()
+            return next((turn for turn in reversed(turns) if turn in here), turns[-1])
+        return turns[0]
+
+    async def _on_begun(self, event: Any) -> None:
+        with self.guarded():
+            turn = await Turn.begin(self, event)
+            if turn is None:
+                return
+            self._turns.setdefault(id(event.agent), []).append(turn)
+            _here.set((*_here.get(), turn))
+            try:
+                await turn.open()
+            except asyncio.CancelledError:  # the agent will not begin
+                self._forget(event.agent, turn)
+                self.end(turn.run)
+                if (end := turn.run.cancelled("cancelled")) is not None:
+                    self.safe.hand_over(end)
+                raise
+
+    async def _on_ended(self, event: Any) -> None:
+        with self.guarded():
+            turn = self._turn(event.agent)
+            if turn is None:
+                return
+            self._forget(event.agent, turn)
+            await turn.close(event)
+
+    def _forget(self, agent: Any, turn: Turn) -> None:
+        turns = self._turns[id(agent)]
+        turns.remove(turn)
+        if not turns:
+            del self._turns[id(agent)]
+        _here.set(tuple(one for one in _here.get() if one is not turn))
+
+    async def _on_said(self, event: Any) -> None:
+        await self._told(event, "said")
+
+    async def _on_replaced(self, event: Any) -> None:
+        await self._told(event, "replaced")
+
+    async def _on_asking(self, event: Any) -> None:
+        await self._told(event, "asking")
+
+    async def _on_answered(self, event: Any) -> None:
+        await self._told(event, "answered")
+
+    async def _on_calling(self, event: Any) -> None:
+        with self.guarded():
+            self._within(getattr(event.selected_tool, "agent", None))
+        await self._told(event, "calling")
+
+    async def _on_called(self, event: Any) -> None:
+        await self._told(event, "called")
+
+    async def _on_all_called(self, event: Any) -> None:
+        await self._told(event, "all_called")
+
+    async def _told(self, event: Any, what: str) -> None:
+        with self.guarded():
+            turn = self._turn(event.agent)
+            if turn is not None:
+                await getattr(turn, what)(event)
+
+    # --- swarms and graphs --------------------------------------------------------------------------------
+
+    def flows(self) -> Iterator[Flow]:
+        """The swarms and graphs that run."""
+        return iter(list(self._flows.values()))
+
+    async def _on_flow_begun(self, event: Any) -> None:
+        with self.guarded():
+            before = self._flows.pop(id(event.source), None)
+            if before is not None:  # its stream was dropped, and its end was never told
+                await before.close(event, dropped=True)
+            self._flows[id(event.source)] = Flow(self, event.source)
+
+    async def _on_flow_ended(self, event: Any) -> None:
+        with self.guarded():
+            flow = self._flows.pop(id(event.source), None)
+            if flow is not None:
+                await flow.close(event)
+
+    async def _on_node_begun(self, event: Any) -> None:
+        with self.guarded():
+            node = event.source.nodes.get(event.node_id)
+            self._within(getattr(node, "executor", None))
+            flow = self._flows.get(id(event.source))
+            if flow is not None:
+                await flow.node_begun(event)
+
+    async def _on_node_ended(self, event: Any) -> None:
+        with self.guarded():
+            flow = self._flows.get(id(event.source))
+            if flow is not None:
+                await flow.node_ended(event)

@@ -1,0 +1,318 @@
+"""One invocation of a Strands agent: its events, in the order in which the hooks meet them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from chatsnapshot.adapters.observed import Earlier, ObservedRun
+from chatsnapshot.adapters.places import Token
+from chatsnapshot.adapters.plain import header_text, plain
+from chatsnapshot.adapters.policy import Event
+from chatsnapshot.adapters.requiring import version_of
+from chatsnapshot.adapters.strands.contents import (
+    as_value,
+    calls_in,
+    output_of,
+    parts_of,
+    results_in,
+    usage_of,
+)
+from chatsnapshot.clock import time_text, uuid7, uuid_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from chatsnapshot.adapters.strands.recorder import StrandsRecorder
+
+__all__ = ["CLOSED_EARLY", "Left", "Turn", "asks_first", "responses_of", "stopped", "unanswered"]
+
+CLOSED_EARLY = "the stream was closed before its end"
+_HANDOFF = "handoff_to_agent"
+"""The tool that a swarm gives to its agents."""
+
+
+class Left(NamedTuple):
+    """What a run that waits for somebody knows of the calls that its model asked for."""
+
+    asked: dict[str, str]
+    pending: dict[str, tuple[str, Any]]
+
+
+class Turn:
+    """A run of an agent. Nothing here raises but what the runtime raises."""
+
+    def __init__(self, recorder: StrandsRecorder, run: ObservedRun, event: Any) -> None:
+        self.recorder = recorder
+        self.run = run
+        self._event = event  # kept, because the key of the run is its identity
+        self._around = sys.exc_info()[1]
+        """What is being handled around the run, and is none of its errors."""
+        self._pending: dict[str, tuple[str, Any]] = {}
+        """Tool calls that the model asked for and nobody has made yet: id to name and arguments."""
+        self._tokens: dict[str, Token | None] = {}
+        self._held: list[Event] = []
+        """The model call whose message comes next."""
+        self._began = 0
+        self._denied = False
+
+    # --- the beginning ------------------------------------------------------------------------------------
+
+    @classmethod
+    async def begin(cls, recorder: StrandsRecorder, event: Any) -> Turn | None:
+        """The invocation that begins; ``None`` where another recorder of the ledger has it."""
+        agent = event.agent
+        key = f"{id(event):x}"
+        if recorder.run(key) is not None:
+            return None  # attached twice
+        name = header_text(getattr(agent, "name", None)) or "agent"
+        resumed = _waits(agent) or getattr(agent, "_checkpoint", None) is not None
+        session = getattr(agent, "_session_manager", None)
+        own = recorder.conversation(agent, session, fresh=not resumed and not agent.messages)
+        begin: dict[str, Any] = {"key": key, "correlation_id": own, "resumed": resumed}
+        if resumed:
+            begin["earlier"] = await _earlier(recorder, own, name, responses_of(agent))
+        run = recorder.begin(name, **begin)
+        if run is None:
+            return None
+        turn = cls(recorder, run, event)
+        left = recorder.waiting.pop(agent, None)
+        if left is not None and resumed:
+            run.asked.update(left.asked)
+            turn._pending.update(left.pending)
+        return turn
+
+    async def open(self) -> None:
+        """Tell that it begins, or goes on with what a person answered."""
+        agent = self._event.agent
+        made: list[Event] = []
+        if self.run.resumed:
+            for question, answer in responses_of(agent).items():
+                made.append(self.run.answer(question, content=answer))
+        facts = {
+            "session": getattr(getattr(agent, "_session_manager", None), "session_id", None),
+            "instructions": getattr(agent, "system_prompt", None),
+            "description": getattr(agent, "description", None),
+            "runtime_version": version_of("strands-agents"),
+            "cause": self.recorder.going_on.pop(agent, None),
+        }
+        made.append(self.run.started(**{name: value for name, value in facts.items() if value}))
+        await self.recorder.arecord(*made)
+
+    # --- messages and models ------------------------------------------------------------------------------
+
+    async def said(self, event: Any) -> None:
+        """A message came into the conversation: of a user, of the model, or with the results of tools."""
+        message = event.message
+        made = self._settled(message)
+        parts = parts_of(message)
+        if parts:
+            made.append(self.run.message(str(message.get("role") or "user"), parts))
+            self._pending.update(calls_in(message))
+        await self._tell(*made)
+
+    async def replaced(self, event: Any) -> None:
+        """A message of the conversation was replaced by another."""
+        parts = [*parts_of(event.message)]
+        results = [as_value(result) for result in results_in(event.message)]
+        await self._tell(self.run.state("message_updated", value={"parts": parts, "results": results}))
+
+    async def asking(self, event: Any) -> None:
+        """The model is about to be called, unless a hook answers in its place."""
+        self._began = time.time_ns()
+        self._denied = bool(event.cancel)
+
+    async def answered(self, event: Any) -> None:
+        """The model answered or failed; the message of an answer that counts comes next."""
+        if self._denied:
+            return
+        response = event.stop_response
+        message = getattr(response, "message", None) or {}
+        model = event.agent.model
+        call = self.run.model_call(
+            **_model_facts(model),
+            started_at=time_text(self._began),
+            duration_ns=time.time_ns() - self._began,
+            usage=usage_of(message),
+            finish_reason=getattr(response, "stop_reason", None),
+            error=event.exception,
+            **({"retried": True} if event.retry else {}),
+        )
+        if event.exception is None and not event.retry:
+            self._held.append(call)
+        else:
+            await self._tell(call)
+
+    # --- tools --------------------------------------------------------------------------------------------
+
+    async def calling(self, event: Any) -> None:
+        """A tool is about to be called, unless a person is to be asked first."""
+        call_id, name = _use(event.tool_use)
+        if asks_first(event, event.agent):
+            return
+        self._pending.pop(call_id, None)
+        if call_id not in self.run.calls:  # one that waited for somebody goes on
+            more = {"executed": False} if event.cancel_tool else {}
+            arguments = plain(event.tool_use.get("input"))
+            await self._tell(self.run.tool_call(call_id, name, arguments, **more))
+        self._tokens[call_id] = self.run.enter(call_id)
+
+    async def called(self, event: Any) -> None:
+        """A tool gave something, failed, or was refused."""
+        call_id, name = _use(event.tool_use)
+        self.run.leave(self._tokens.pop(call_id, None))
+        call = self.run.calls.get(call_id)
+        if call is None:
+            return  # answered already: it goes on in the background
+        facts = {
+            "duration_ns": None if event.duration is None else round(event.duration * 1e9),
+            **({"retried": True} if event.retry else {}),
+        }
+        await self._tell(self._gave(call_id, name, event.result, event.exception, **facts))
+        if name == _HANDOFF and event.result.get("status") != "error":
+            for flow in self.recorder.flows():
+                flow.handing(event.agent, call)
+
+    async def all_called(self, event: Any) -> None:
+        """All tools of a message are through, or wait for somebody."""
+        while self._tokens:
+            self.run.leave(self._tokens.popitem()[1])
+
+    def _gave(
+        self, call_id: str, name: str | None, result: Mapping[str, Any], error: Any = None, **more: Any
+    ) -> Event:
+        value = as_value(result)
+        if error is None and result.get("status") == "error":
+            error = value if isinstance(value, str) and value else "the tool failed"
+        return self.run.tool_result(call_id, name, result=value, error=error, **more)
+
+    def _settled(self, message: Mapping[str, Any]) -> list[Event]:
+        """Calls that got a result without being made: cancelled, not fit to be made, or sent to the background."""
+        made: list[Event] = []
+        for result in results_in(message):
+            call_id = str(result.get("toolUseId"))
+            if call_id in self._pending:
+                name, arguments = self._pending.pop(call_id)
+                if call_id not in self.run.calls:
+                    made.append(self.run.tool_call(call_id, name, arguments, executed=False))
+            if call_id in self.run.calls:
+                made.append(self._gave(call_id, None, result))
+        return made
+
+    async def _tell(self, *events: Event) -> None:
+        held, self._held = self._held, []
+        await self.recorder.arecord(*held, *events)
+
+    # --- the end ------------------------------------------------------------------------------------------
+
+    async def close(self, event: Any) -> None:
+        """The invocation is over: completed, waiting, cancelled or failed."""
+        result = event.result
+        made: list[Event | None] = []
+        if result is None:
+            error = sys.exc_info()[1]
+            made.append(self._broke(None if error is self._around else error))
+        elif result.stop_reason == "interrupt":
+            made += [self._question(one) for one in result.interrupts or () if one.response is None]
+            made.append(self.run.paused("waits for a person"))
+            self.recorder.waiting[event.agent] = Left(dict(self.run.asked), dict(self._pending))
+        elif result.stop_reason == "checkpoint":
+            made.append(self.run.paused("checkpoint"))
+            self.recorder.waiting[event.agent] = Left(dict(self.run.asked), dict(self._pending))
+        elif result.stop_reason == "cancelled":
+            made.append(self.run.cancelled("cancelled", output=plain(output_of(result))))
+        else:
+            made.append(self.run.completed(output_of(result), stop_reason=result.stop_reason))
+        if event.resume is not None and self.run.ended is not None:
+            self.recorder.going_on[event.agent] = self.run.ended
+        await self.over(*made)
+
+    async def over(self, *events: Event | None) -> None:
+        """Nothing more happens in this run."""
+        self.recorder.end(self.run)
+        held, self._held = self._held, []
+        await self.recorder.arecord(*held, *events)
+
+    def _broke(self, error: BaseException | None) -> Event | None:
+        if error is not None:
+            return stopped(self.run, error)
+        denied = self._event.cancel
+        if denied:
+            return self.run.cancelled(denied if isinstance(denied, str) else "refused by a hook")
+        return self.run.completed()  # structured_output() gives its value to the caller only
+
+    def _question(self, interrupt: Any) -> Event:
+        asked = {**self.run.asked, **self.run.calls}
+        # The id of an interrupt names the calls that it came up in, the outermost first.
+        places = {call: interrupt.id.find(f":{quote(call, safe='')}:") for call in asked}
+        places |= {call: interrupt.id.find(f":{call}:") for call, place in places.items() if place < 0}
+        found = [call for call in places if places[call] >= 0]
+        call_id = min(found, key=lambda call: places[call]) if found else None
+        return self.run.question(
+            str(interrupt.id),
+            prompt=plain(interrupt.reason),
+            call_id=call_id,
+            name=header_text(interrupt.name),
+        )
+
+
+async def _earlier(recorder: StrandsRecorder, own: str, name: str, answers: dict[str, Any]) -> Earlier:
+    parent = recorder.parent_here()
+    inside = parent is not None and parent.inside_tool
+    correlation = header_text(own if inside else recorder.correlation_id or own) or own
+    earlier = await recorder.aleft_open(correlation)
+    if answers and not any(question in earlier.questions for question in answers):
+        return recorder.left_open(correlation, name)  # another agent of the conversation ran meanwhile
+    return earlier
+
+
+def _model_facts(model: Any) -> dict[str, Any]:
+    """The id of a model, and the provider where it is one that comes with Strands."""
+    try:
+        config = model.get_config()
+    except Exception:
+        config = {}
+    found = config.get("model_id") if hasattr(config, "get") else getattr(config, "model_id", None)
+    package, _, provider = type(model).__module__.rpartition(".")
+    known = provider if package == "strands.models" else None
+    return {"model": header_text(found) if found else None, "provider": known}
+
+
+def _use(use: Mapping[str, Any]) -> tuple[str, str]:
+    return str(use.get("toolUseId") or uuid_text(uuid7()[0])), str(use.get("name") or "tool")
+
+
+def _waits(runner: Any) -> bool:
+    return bool(getattr(getattr(runner, "_interrupt_state", None), "activated", False))
+
+
+def responses_of(runner: Any) -> dict[str, Any]:
+    """What persons answered: the ids of the interrupts and the answers."""
+    state = getattr(runner, "_interrupt_state", None)
+    given = (getattr(state, "context", None) or {}).get("responses") or ()
+    answers = [one["interruptResponse"] for one in given if "interruptResponse" in one]
+    return {str(answer["interruptId"]): answer.get("response") for answer in answers}
+
+
+def unanswered(runner: Any) -> list[Any]:
+    """The interrupts that wait for an answer."""
+    state = getattr(runner, "_interrupt_state", None)
+    known = getattr(state, "interrupts", None) or {}
+    return [interrupt for interrupt in known.values() if interrupt.response is None]
+
+
+def asks_first(event: Any, runner: Any) -> bool:
+    """Whether another hook of this event asks a person, so that what it is about does not happen yet."""
+    return any(interrupt.id == event._interrupt_id(interrupt.name) for interrupt in unanswered(runner))
+
+
+def stopped(run: ObservedRun, error: BaseException) -> Event | None:
+    """The end of a run that something was raised in."""
+    if isinstance(error, GeneratorExit):
+        return run.cancelled(CLOSED_EARLY)
+    if isinstance(error, asyncio.CancelledError):
+        return run.cancelled("cancelled")
+    return run.failed(error)
