@@ -23,13 +23,18 @@ if TYPE_CHECKING:
 
 __all__ = ["ingest_broker", "is_broker"]
 
-_SCHEMES = ("nats", "tls")
+_NATS = ("nats", "tls")
+_REDIS = ("redis", "rediss", "unix")
 _SHOW_SECONDS = 0.2
 
 
 def is_broker(text: object) -> bool:
     """Whether an input is the URL of a broker, and no file."""
-    return isinstance(text, str) and text.partition("://")[0].lower() in _SCHEMES and "://" in text
+    return isinstance(text, str) and _scheme(text) in (*_NATS, *_REDIS) and "://" in text
+
+
+def _scheme(url: str) -> str:
+    return url.partition("://")[0].lower()
 
 
 def ingest_broker(
@@ -44,10 +49,9 @@ def ingest_broker(
     as_json: bool,
 ) -> int:
     """Take messages until told to end; gives the exit code."""
-    from chatsnapshot.ingest.brokers.natsaddress import read_stream
     from chatsnapshot.ingest.brokers.taking import Taker
 
-    stream = read_stream(url)
+    stream, follow = _broker(url)
 
     def note_refused(refused: Refused) -> None:
         document = {"input": stream.url, "message": refused.message, "reason": refused.reason}
@@ -64,7 +68,7 @@ def ingest_broker(
             on_refused=None if bad_lines is None else note_refused,
         )
         try:
-            signalled = asyncio.run(_follow(stream, taker, until_idle))
+            signalled = asyncio.run(_follow(follow, stream, taker, until_idle))
         except LedgerError:
             _tell(f"{_words(taker.report)}; the same command again goes on from there")
             raise
@@ -76,10 +80,19 @@ def ingest_broker(
     return PARTIAL if taker.report.refused_count else OK
 
 
-async def _follow(stream: Any, taker: Taker, until_idle: bool) -> int:
-    """Follow the stream; gives the signal that ended it, or 0."""
-    from chatsnapshot.ingest.brokers.nats import follow
+def _broker(url: str) -> tuple[Any, Any]:
+    """Where messages come from, and the function that follows it."""
+    if _scheme(url) in _REDIS:
+        from chatsnapshot.ingest.brokers import redis, redisaddress
 
+        return redisaddress.read_stream(url), redis.follow
+    from chatsnapshot.ingest.brokers import nats, natsaddress
+
+    return natsaddress.read_stream(url), nats.follow
+
+
+async def _follow(follow: Any, stream: Any, taker: Taker, until_idle: bool) -> int:
+    """Follow the stream; gives the signal that ended it, or 0."""
     stop = asyncio.Event()
     with _signals(stop) as signalled:
         await follow(stream, taker, stop, until_idle=until_idle, progress=_Shown(), note=_tell)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,68 @@ def stream(servers: Callable[[str], Any], require: Callable[[object, str], None]
     server = servers("nats")
     require(not isinstance(server, Exception), f"a NATS server ({server})")
     return Stream(server)
+
+
+class Entries:
+    """One stream of Redis in database 0; ``do`` gives the answer to a command as it came."""
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+        self.name = f"s:{uuid.uuid4().hex[:12]}"
+        self.url = f"{server.url}?stream={self.name}"
+
+    def do(self, *commands: tuple[Any, ...]) -> list[Any]:
+        async def run() -> list[Any]:
+            from redis.asyncio import Connection
+
+            connection = Connection(host="127.0.0.1", port=self.server.port, protocol=2)
+            await connection.connect()
+            try:
+                for command in commands:
+                    await connection.send_command(*command)
+                return [await connection.read_response() for _ in commands]
+            finally:
+                await connection.disconnect()
+
+        return asyncio.run(run())
+
+    def add(self, *entries: Any) -> None:
+        """Add mappings of fields as they are, anything else as JSON in the field ``data``; bytes as they are."""
+        commands = []
+        for one in entries:
+            fields = one if isinstance(one, dict) and "event_type" not in one else {"data": one}
+            flat = [
+                piece if isinstance(piece, (bytes, str)) else json.dumps(piece)
+                for pair in fields.items()
+                for piece in pair
+            ]
+            commands.append(("XADD", self.name, "*", *flat))
+        self.do(*commands)
+
+    def pending(self, group: str = "one") -> int:
+        return int(self.do(("XPENDING", self.name, group))[0][0])
+
+    def left(self, group: str = "one") -> int:
+        """How many entries the group has not acknowledged, or not been given."""
+        lag = self.do(("XREADGROUP", "GROUP", group, "looking", "COUNT", "1", "STREAMS", self.name, ">"))[0]
+        return self.pending(group) + (0 if lag is None else 1)
+
+
+@pytest.fixture(scope="session")
+def redis_servers() -> Iterator[list[Any]]:
+    """The server that tests share, or the reason why there is none; any test may kill it and start it again."""
+    from chatsnapshot.testing.servers.redis import RedisServer
+
+    with RedisServer(own=True) if not RedisServer.missing() else nullcontext(RedisServer.missing()) as server:
+        yield [server]
+
+
+@pytest.fixture
+def entries(redis_servers: list[Any], require: Callable[[object, str], None]) -> Entries:
+    """A new stream of Redis; its first entry makes it."""
+    (server,) = redis_servers
+    require(not isinstance(server, str), f"a Redis server ({server})")
+    return Entries(server)
 
 
 class Command:

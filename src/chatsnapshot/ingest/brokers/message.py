@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from chatsnapshot.envelope import EventEnvelope
@@ -13,14 +14,17 @@ from chatsnapshot.ingest.cloudevents.structured import EVENT_TYPE, looks_like, r
 from chatsnapshot.ingesting import is_envelope
 from chatsnapshot.ndjson import decode_object
 
-__all__ = ["Message", "event_of"]
+__all__ = ["Message", "event_of", "message_key"]
+
+_KEY_MAX = 256
 
 
 class Message(NamedTuple):
     """One message.
 
     ``key`` names it for ever, at each delivery: an event without an id gets its id from it. ``place`` says in words where
-    it stands; ``at`` when the broker took it (RFC 3339).
+    it stands; ``at`` when the broker took it (RFC 3339; empty where it does not say). ``refused`` says why it is no event
+    where that is known before it is read.
     """
 
     key: str
@@ -28,6 +32,15 @@ class Message(NamedTuple):
     at: str
     headers: tuple[tuple[str, str], ...]
     data: bytes
+    refused: str = ""
+
+
+def message_key(broker: str, text: str) -> str:
+    """The key of a message that ``text`` names at its broker: any text, since producers may give it."""
+    key = f"{broker} {text}"
+    if len(key) > _KEY_MAX or not key.isprintable():
+        key = f"{broker} hash {sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return key
 
 
 def event_of(
@@ -37,6 +50,8 @@ def event_of(
 
     ``event_type`` is that of messages which are JSON and no event. Raises :class:`InvalidEvent` for what is none of them.
     """
+    if message.refused:
+        raise InvalidEvent(message.refused)
     kind = next((value for name, value in message.headers if name.lower() == "content-type"), "")
     kind = kind.partition(";")[0].strip().lower()
     if kind == EVENT_TYPE:
@@ -66,6 +81,6 @@ def event_of(
         fields = {"event_type": event_type, "payload": fields}
     if fields.get("event_id") is None and fields.get("idempotency_key") is None:
         fields["idempotency_key"] = message.key
-    if fields.get("timestamp") is None:
+    if fields.get("timestamp") is None and message.at:
         fields["timestamp"] = message.at
     return fields

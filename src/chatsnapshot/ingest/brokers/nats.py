@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.clock import timestamp_text
-from chatsnapshot.errors import CommitUncertain, LedgerError, MissingExtra, StoreUnavailable
-from chatsnapshot.ingest.brokers.message import Message
+from chatsnapshot.errors import LedgerError, MissingExtra, StoreUnavailable
+from chatsnapshot.ingest.brokers.message import Message, message_key
 from chatsnapshot.ingest.brokers.natsaddress import NatsStream
+from chatsnapshot.ingest.brokers.settling import pause, settled
 from chatsnapshot.ingest.brokers.taking import BrokerReport, Taker
 from chatsnapshot.limits import MIB
 from chatsnapshot.stores.nats.dialing import dialed, hang_up
@@ -27,8 +27,6 @@ _CONNECT_SECONDS = 5.0
 _FETCH_SECONDS = 1.0
 _FLIGHT_BYTES = 16 * MIB
 """About so many bytes of messages are fetched at once, and never more than ``batch`` messages."""
-_STORE_SECONDS_MAX = 60.0
-"""A ledger that takes nothing is tried again for so long."""
 _BROKER_SECONDS_MAX = 30.0
 """With ``until_idle``: a broker that does not answer for so long is given up; else it is waited for."""
 _OWNER = "chatsnapshot_ledger"
@@ -182,7 +180,7 @@ class _Following:
             self._note(
                 f"waiting {ack_wait:g} s for {consumer.num_ack_pending:,} messages that were not acknowledged"
             )
-            await self._pause(ack_wait + 0.1)
+            await pause(ack_wait + 0.1, self._stop)
         silent_since: float | None = None
         loop = asyncio.get_running_loop()
         while not self._stop.is_set():
@@ -207,7 +205,7 @@ class _Following:
                     self._note(f"{self._source.url} does not answer; waiting for it")
                 elif self._until_idle and loop.time() - silent_since > _BROKER_SECONDS_MAX:
                     raise self._unreachable(str(error) or type(error).__name__) from None
-                await self._pause(0.2)
+                await pause(0.2, self._stop)
                 continue
             silent_since = None
             if self._until_idle and not state.num_pending and not state.num_ack_pending:
@@ -223,22 +221,14 @@ class _Following:
         """Commit, then acknowledge: a crash between the two brings the messages again, and they are known then."""
         self._message_bytes = max(1, *(len(one.data) for one in fetched))
         messages = [self._message(one) for one in fetched]
-        tries, deadline = 0, asyncio.get_running_loop().time() + _STORE_SECONDS_MAX
-        while True:
-            taking = asyncio.ensure_future(asyncio.to_thread(self._taker.take, messages))
-            while not (await asyncio.wait((taking,), timeout=ack_wait / 3))[0]:
-                await self._tell(fetched, "in_progress")
-            try:
-                refused = taking.result()
-                break
-            except (StoreUnavailable, CommitUncertain) as error:
-                tries += 1
-                if asyncio.get_running_loop().time() > deadline or self._stop.is_set():
-                    raise
-                if tries == 1:
-                    self._note(f"the ledger takes nothing at the moment ({error}); trying again")
-                await self._pause(min(0.2 * 2**tries, ack_wait / 3))
-                await self._tell(fetched, "in_progress")
+        refused = await settled(
+            self._taker,
+            messages,
+            self._stop,
+            every=ack_wait / 3,
+            in_hand=lambda: self._tell(fetched, "in_progress"),
+            note=self._note,
+        )
         await self._tell([one for index, one in enumerate(fetched) if index not in refused], "ack")
         await self._tell([one for index, one in enumerate(fetched) if index in refused], "term")
         try:
@@ -261,17 +251,8 @@ class _Following:
         headers: dict[str, Any] = one.headers or {}
         given = headers.get("Nats-Msg-Id")
         number = about.sequence.stream
-        key = f"nats {self._source.name} id {given}" if given else f"nats {self._source.name} {number} {at}"
-        if len(key) > 256 or not key.isprintable():  # an id of a producer can be any text
-            key = f"nats hash {sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        key = message_key("nats", f"{self._source.name} {f'id {given}' if given else f'{number} {at}'}")
         place = f"message {number} of {self._source.stream} ({one.subject})"
         return Message(
             key, place, at, tuple((str(name), str(value)) for name, value in headers.items()), one.data
         )
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but not when it is to end."""
-        try:
-            await asyncio.wait_for(self._stop.wait(), seconds)
-        except asyncio.TimeoutError:
-            pass

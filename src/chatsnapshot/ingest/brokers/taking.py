@@ -27,6 +27,8 @@ REFUSED_KEPT = 100
 REJECTED = "ledger.rejected"
 _DATA_BYTES_MAX = 256 * KIB
 """What is kept of the data of a message that was set aside."""
+_HEADERS_CHARACTERS_MAX = 64 * KIB
+"""And of its headers, which are fields of any length at some brokers."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -126,8 +128,8 @@ class Taker:
         """The record of a message that was set aside, with its content as far as that is text."""
         native: dict[str, Any] = {
             "message": message.place,
-            "at": message.at,
-            "headers": dict(message.headers),
+            "at": message.at or None,
+            "headers": dict(_first(message.headers)),
             "bytes": len(message.data),
             "sha256": sha256(message.data).hexdigest(),
         }
@@ -139,7 +141,15 @@ class Taker:
             "event_id": key,
             "event_type": REJECTED,
             "correlation_id": LEDGER_CORRELATION,
-            "timestamp": message.at,
+            "timestamp": message.at or None,
             "source": {"origin": "integration", "runtime": "none"},
             "payload": {"event_id": key, "reason": reason, "native": native},
         }
+
+
+def _first(headers: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, str]]:
+    left = _HEADERS_CHARACTERS_MAX
+    for name, value in headers:
+        left -= len(name) + len(value)
+        if left >= 0:
+            yield name, value
