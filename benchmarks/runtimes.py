@@ -25,6 +25,7 @@ STORY = "parallel_tools"
 ADDED_MAX = 1.5
 ADAPTERS = (
     *("langgraph", "openai_agents", "pydantic_ai", "crewai", "google_adk", "agent_framework"),
+    "strands",
     *("mcp_calls", "a2a", "ag_ui", "custom"),
 )
 NOT_HERE = frozenset({"ag2", "custom"})

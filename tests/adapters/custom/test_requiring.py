@@ -12,9 +12,10 @@ from chatsnapshot.adapters.requiring import need, version_of
 from chatsnapshot.errors import LedgerError, MissingExtra
 
 PACKAGES = Path(__file__).resolve().parents[3] / "src" / "chatsnapshot" / "adapters"
-RUNTIMES = ("langgraph", "openai_agents", "pydantic_ai", "crewai", "google_adk", "agent_framework")
+RUNTIMES = ("langgraph", "openai_agents", "pydantic_ai", "crewai", "google_adk", "agent_framework", "strands")
 PROTOCOLS = ("mcp_calls", "a2a", "ag_ui")
 ROOTS = ["langgraph", "langchain_core", "agents", "pydantic_ai", "crewai", "google", "agent_framework", "mcp"]
+ROOTS += ["strands"]
 
 
 @pytest.fixture
@@ -80,6 +81,7 @@ def test_importing_the_adapters_imports_no_runtime() -> None:
     )
     heavy = ("langgraph", "langchain_core", "agents", "openai", "pydantic_ai", "pydantic", "crewai")
     heavy += ("google.adk", "agent_framework", "mcp", "a2a", "ag_ui", "httpx", "starlette", "opentelemetry")
+    heavy += ("strands",)
     code = "import importlib, sys\n"
     code += f"for name in {names!r}: importlib.import_module('chatsnapshot.adapters.' + name)\n"
     code += f"print([name for name in {heavy!r} if name in sys.modules])"
@@ -96,6 +98,7 @@ def test_importing_the_adapters_imports_no_runtime() -> None:
         ("crewai", "CrewAIRecorder"),
         ("google_adk", "GoogleADKRecorder"),
         ("agent_framework", "AgentFrameworkRecorder"),
+        ("strands", "StrandsRecorder"),
         ("mcp_calls", "McpClientRecorder"),
     ],
 )

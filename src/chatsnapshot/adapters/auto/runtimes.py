@@ -41,6 +41,8 @@ RUNTIMES: tuple[Runtime, ...] = (
     Runtime("crewai", "crewai", "crewai", "CrewAIRecorder"),
     Runtime("google_adk", "google.adk.runners", "google_adk", "GoogleADKRecorder", ("google.adk",)),
     Runtime("agent_framework", "agent_framework", "agent_framework", "AgentFrameworkRecorder"),
+    Runtime("smolagents", "smolagents", "smolagents", "SmolagentsRecorder"),
+    Runtime("strands", "strands", "strands", "StrandsRecorder"),
     Runtime("mcp", "mcp", "mcp_calls", "McpClientRecorder"),
 )
 
