@@ -46,6 +46,9 @@ class Piece:
         """The code came to its end; a stream gives no result."""
         return []
 
+    def recorded(self) -> None:
+        """What was told of its end is on record."""
+
     def goes_on(self, result: Any) -> Any:
         """What to hand on in place of a result that the piece is not over with; ``None``: it is over."""
         return None
@@ -63,6 +66,7 @@ def called(piece: Piece, work: Callable[[], Any]) -> Any:
     if (instead := piece.goes_on(result)) is not None:
         return instead
     _tell(piece.over(result, None))
+    piece.recorded()
     return result
 
 
@@ -79,6 +83,7 @@ async def acalled(piece: Piece, work: Callable[[], Awaitable[Any]]) -> Any:
     if (instead := piece.goes_on(result)) is not None:
         return instead
     await _atell(piece.over(result, None))
+    piece.recorded()
     return result
 
 
@@ -103,6 +108,7 @@ def streamed(piece: Piece, items: Iterable[Any], *, begin: bool = True) -> Gener
         _tell(piece.over(None, error))
         raise
     _tell(piece.over(None, None))
+    piece.recorded()
     return returned
 
 
@@ -128,6 +134,7 @@ async def astreamed(piece: Piece, items: Any, *, begin: bool = True) -> AsyncIte
         await _ended(piece, error)
         raise
     await _atell(piece.over(None, None))
+    piece.recorded()
 
 
 async def _next(coming: Any) -> Any:

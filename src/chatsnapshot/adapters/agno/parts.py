@@ -19,10 +19,9 @@ _MEDIA = {
 _KEPT = ("id", "format", "mime_type", "filename", "name", "transcript")
 
 
-def input_messages(given: Any) -> list[tuple[str, list[dict[str, Any]]]]:
-    """What a run is given (Agno's ``RunInput``), as (role, parts)."""
-    content = getattr(given, "input_content", None)
-    beside = _media_of(given)
+def input_messages(content: Any, owner: Any) -> list[tuple[str, list[dict[str, Any]]]]:
+    """What a run is given, as (role, parts); ``owner`` (Agno's ``RunInput``) holds the media beside it."""
+    beside = _media_of(owner)
     if _is_message(content):
         found = [(content.role, message_parts(content))]
     elif isinstance(content, list) and content and all(map(_is_message, content)):

@@ -13,7 +13,7 @@ from chatsnapshot.adapters.agno.following import STOPPED, Piece, Told, acalled, 
 from chatsnapshot.adapters.agno.parts import calls_of, message_parts, result_of, usage_of
 from chatsnapshot.adapters.agno.watching import CURRENT, Watch
 from chatsnapshot.adapters.places import enter, leave
-from chatsnapshot.adapters.plain import plain
+from chatsnapshot.adapters.plain import describe_error, plain
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.clock import time_text
 
@@ -70,7 +70,7 @@ class RunPiece(_Around):
                 watch.saw(item)
 
     def over(self, result: Any, error: BaseException | None) -> Told:
-        if self.in_background and error is None:
+        if self.in_background and (error is None or isinstance(error, STOPPED)):
             return []  # it goes on in a task of its own
         told = self._told(lambda watch: watch.over(result, error))
         for watch in self.watches:
@@ -110,7 +110,7 @@ class ModelPiece(_Around):
         return told
 
     def _asked(self, watch: Watch) -> list[Event | None]:
-        return [*watch.begin(self.response), *watch.heard(self.messages)]
+        return [*watch.begin(self.response, messages=self.messages), *watch.heard(self.messages)]
 
     @contextmanager
     def inside(self) -> Iterator[None]:
@@ -162,7 +162,7 @@ class ModelPiece(_Around):
         before = run.last
         native = {"purpose": self.purpose} if self.purpose != "model" else {"purpose": "beside"}
         more = {"usage": usage_of(getattr(self.answer, "metrics", None))} if error is None else {}
-        ending = {} if error is None else {"error": {"type": type(error).__name__, "message": str(error)}}
+        ending = {} if error is None else {"error": describe_error(error)}
         payload = {**facts, **more, **ending, "native": native}
         made = run.event("execution.model_call", payload, cause=run.started_event)
         run.last = before
@@ -227,7 +227,8 @@ class ToolPiece(_Around):
             watch.executed.add(self.call_id)
         facts: dict[str, Any] = {"cause": known[2], "duration_ns": took}
         if isinstance(error, STOPPED):
-            error = RuntimeError("cancelled with its run")
+            stopped = {"message": "cancelled with its run"}
+            return [run.tool_result(self.call_id, self.name, error=stopped, **facts)]
         if error is not None:
             return [run.tool_result(self.call_id, self.name, error=error, **facts)]
         if outcome is None:
@@ -261,6 +262,7 @@ class StepPiece(_Around):
         self.input = given.get("step_input")
         self._output: Any = None
         self._begun: dict[int, dict[str, Any]] = {}
+        self._ends: list[tuple[Watch, str]] = []
 
     def begin(self) -> Told:
         return self._told(self._started)
@@ -276,7 +278,8 @@ class StepPiece(_Around):
             "workflow_id": run.run_id,
         }
         content = getattr(self.input, "previous_step_content", None) or getattr(self.input, "input", None)
-        made = run.event("system.task_started", {**task, "input": plain(content)})
+        cause = watch.last_step or run.started_event
+        made = run.event("system.task_started", {**task, "input": plain(content), "cause": cause})
         self._begun[id(watch)] = {**task, "cause": made["event_id"]}
         return [made]
 
@@ -296,21 +299,26 @@ class StepPiece(_Around):
     def over(self, result: Any, error: BaseException | None) -> Told:
         return self._told(lambda watch: self._ended(watch, result or self._output, error))
 
+    def recorded(self) -> None:
+        for watch, event_id in self._ends:
+            watch.last_step = event_id  # steps go on beside each other: only what is on record is a cause
+
     def _ended(self, watch: Watch, output: Any, error: BaseException | None) -> list[Event | None]:
         run, task = watch.run, self._begun.pop(id(watch), None)
         if run is None or task is None:
             return []
         if isinstance(error, STOPPED):
-            return [run.event("system.task_cancelled", task)]
-        if error is not None or getattr(output, "success", True) is False:
-            facts = {"message": str(error or output.error), "type": type(error).__name__ if error else None}
-            told = {key: value for key, value in facts.items() if value is not None}
-            return [run.event("system.task_failed", {**task, "error": told})]
-        if getattr(output, "is_paused", False):
-            return [run.state("step", value="paused", step=self.name, cause=task["cause"])]
-        return [
-            run.event("system.task_completed", {**task, "output": plain(getattr(output, "content", None))})
-        ]
+            made = run.event("system.task_cancelled", task)
+        elif error is not None or getattr(output, "success", True) is False:
+            facts = describe_error(error) if error is not None else {"message": str(output.error)}
+            made = run.event("system.task_failed", {**task, "error": facts})
+        elif getattr(output, "is_paused", False):
+            made = run.state("step", value="paused", step=self.name, cause=task["cause"])
+        else:
+            content = plain(getattr(output, "content", None))
+            made = run.event("system.task_completed", {**task, "output": content})
+        self._ends.append((watch, made["event_id"]))
+        return [made]
 
 
 @contextmanager

@@ -9,13 +9,16 @@ from chatsnapshot.adapters.observed import ObservedRun
 from chatsnapshot.adapters.plain import plain
 from chatsnapshot.adapters.policy import Event
 
-__all__ = ["answers", "asked", "step_answers", "steps_asked"]
+__all__ = ["answers", "asked", "said", "steps_asked", "steps_said"]
+
+Said = tuple[str, dict[str, Any]]
+"""The id of a question, and the facts of its answer."""
 
 
-def asked(run: ObservedRun, requirements: Iterable[Any]) -> list[Event]:
+def asked(run: ObservedRun, requirements: Iterable[Any], run_id: str | None) -> list[Event]:
     """The calls that wait, and a question for each; what members of a team wait for is asked by their own runs."""
     made: list[Event] = []
-    for question_id, one in _own(requirements):
+    for question_id, one in _own(requirements, run_id):
         if one.is_resolved():
             continue
         tool = one.tool_execution
@@ -38,21 +41,26 @@ def asked(run: ObservedRun, requirements: Iterable[Any]) -> list[Event]:
     return made
 
 
-def answers(run: ObservedRun, requirements: Iterable[Any], at_ns: int) -> list[Event]:
-    """What people said to the questions of the run that goes on."""
+def said(requirements: Iterable[Any], run_id: str | None) -> list[Said]:
+    """What people answered, by the id of the question; to be taken before the run goes on, which changes it."""
+    return [(question_id, _said(one)) for question_id, one in _own(requirements, run_id) if one.is_resolved()]
+
+
+def answers(run: ObservedRun, given: Iterable[Said], at_ns: int) -> list[Event]:
+    """The answers to the questions of the run that goes on; all, where none of its questions is known."""
     return [
-        run.answer(question_id, at_ns=at_ns, **_said(one))
-        for question_id, one in _own(requirements)
-        if one.is_resolved() and (question_id in run.questions or not run.questions)
+        run.answer(question_id, at_ns=at_ns, **facts)
+        for question_id, facts in given
+        if question_id in run.questions or not run.questions
     ]
 
 
-def _own(requirements: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+def _own(requirements: Iterable[Any], run_id: str | None) -> Iterator[tuple[str, Any]]:
     """Requirements of the run itself by the id of their question: the call's, unless one call asks twice."""
     seen: set[str] = set()
     for one in requirements:
         tool = one.tool_execution
-        if tool is None or one.member_run_id is not None:
+        if tool is None or one.member_run_id not in (None, run_id):
             continue
         question_id = str(tool.tool_call_id or one.id)
         if question_id in seen:
@@ -90,10 +98,10 @@ def steps_asked(run: ObservedRun, requirements: Iterable[Any]) -> list[Event]:
     ]
 
 
-def step_answers(run: ObservedRun, requirements: Iterable[Any], at_ns: int) -> list[Event]:
-    """What people said to the steps that the workflow waited at."""
+def steps_said(requirements: Iterable[Any]) -> list[Said]:
+    """What people answered to the steps that a workflow waited at."""
     return [
-        run.answer(str(one.step_id), at_ns=at_ns, **_step_said(one))
+        (str(one.step_id), _step_said(one))
         for one in requirements
         if one.is_resolved and not one.requires_executor_input
     ]

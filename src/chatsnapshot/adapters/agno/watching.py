@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.agno.following import STOPPED
 from chatsnapshot.adapters.agno.parts import input_messages, message_parts
-from chatsnapshot.adapters.agno.questions import answers, asked, step_answers, steps_asked
+from chatsnapshot.adapters.agno.questions import answers, asked, said, steps_asked, steps_said
 from chatsnapshot.adapters.payloads import text
 from chatsnapshot.adapters.plain import plain
 from chatsnapshot.adapters.policy import Event
@@ -67,8 +67,13 @@ class Watch:
         """Tools that are executed now: call id, name, and the event of the call."""
         self.steps: Counter[str] = Counter()
         """How often each step of the workflow began."""
+        self.last_step: str | None = None
+        """The end of the step that ended last, once it is on record."""
+        self._shown: set[str] = set()
+        """What the model was shown in this run: a run that is tried again shows it once more."""
         self._told: Any = None
         """The event of a stream that says how the run ended."""
+        self._said = self._answers(given.get("workflow_run_response")) if goes_on else []
         here = recorder.parent_here()
         self._here, self.around = here, here.cause if here is not None else None
         self._outer = next((one for one in CURRENT.get() if one.recorder.ledger is recorder.ledger), None)
@@ -81,7 +86,9 @@ class Watch:
         known = self.given.get("session_id") or getattr(self.given.get("run_response"), "session_id", None)
         return known or getattr(self.owner, "session_id", None)
 
-    def begin(self, response: Any = None, run_id: Any = None, session_id: Any = None) -> list[Event]:
+    def begin(
+        self, response: Any = None, run_id: Any = None, session_id: Any = None, messages: Iterable[Any] = ()
+    ) -> list[Event]:
         """The run does something for the first time: its start, and what it was given."""
         self.response = response if response is not None else self.response
         if self.begun:
@@ -108,9 +115,8 @@ class Watch:
         self.run = run
         if run is None:
             return made
-        requirements = self._requirements(response) if resumed else []
-        say = step_answers if self.is_workflow else answers
-        made += say(run, requirements, self.at_ns)
+        if resumed:
+            made += answers(run, self._said or self._answers(response), self.at_ns)
         facts = {
             "run_id": self.key,
             "session_id": session,
@@ -128,7 +134,8 @@ class Watch:
             )
         )
         if not self.is_workflow:
-            made += self._heard(run, None if self.goes_on else getattr(response, "input", None))
+            made += self._history(run, messages)
+            made += self._heard(run, getattr(response, "input", None))
         return made
 
     def begin_early(self) -> list[Event]:
@@ -143,21 +150,30 @@ class Watch:
         run, around = (outer.run, outer.around) if outer is not None else (None, None)
         return parent_of(self._here, run, around)
 
+    def _history(self, run: ObservedRun, messages: Iterable[Any]) -> list[Event]:
+        """Messages of earlier runs that Agno shows the model, where the ledger does not know the conversation."""
+        old = [one for one in messages if one.from_history and one.role != "system"]
+        if not old or self.goes_on or self.recorder.left_open(run.correlation_id).cause is not None:
+            return []
+        return [run.message(one.role, message_parts(one), at_ns=self.at_ns) for one in old]
+
     def _heard(self, run: ObservedRun, given: Any) -> list[Event]:
         """The messages that the run was given."""
-        said = input_messages(given) if given is not None else []
-        if self.goes_on and isinstance(more := self.given.get("input"), str):
-            said = [("user", [text(more)])]
-        return [run.message(role, parts, at_ns=self.at_ns) for role, parts in said]
+        heard: list[tuple[str, list[dict[str, Any]]]] = []
+        if not self.goes_on:
+            heard = input_messages(getattr(given, "input_content", self.given.get("input")), given)
+        elif isinstance(more := self.given.get("input"), str):
+            heard = [("user", [text(more)])]
+        return [run.message(role, parts, at_ns=self.at_ns) for role, parts in heard]
 
-    def _requirements(self, response: Any) -> list[Any]:
-        before = self.given.get("run_response")
+    def _answers(self, response: Any) -> list[tuple[str, dict[str, Any]]]:
+        """What people said, as far as it is known by now."""
         if self.is_workflow:
-            return list((response.step_requirements or ())[-1:])
-        given = self.given.get("requirements")
-        return list(
-            given or getattr(before, "requirements", None) or getattr(response, "requirements", None) or ()
-        )
+            return steps_said(list(getattr(response, "step_requirements", None) or ())[-1:])
+        before = self.given.get("run_response")
+        given = self.given.get("requirements") or getattr(before, "requirements", None)
+        run_id = getattr(before or response, "run_id", None) or self.given.get("run_id")
+        return said(given or getattr(response, "requirements", None) or (), run_id)
 
     # --- what the model sees ------------------------------------------------------------------------------
 
@@ -168,9 +184,6 @@ class Watch:
             return []
         made: list[Event] = []
         last = max((at for at, one in enumerate(messages) if one.role == "assistant"), default=-1)
-        history = [one for one in messages if one.from_history and one.role != "system"]
-        if history and not self._asked_before and not self._knows_conversation(run):
-            made += [run.message(one.role, message_parts(one), at_ns=self.at_ns) for one in history]
         for one in messages:
             told = one.content if one.role in ("system", "developer") else None
             if isinstance(told, str) and self.recorder.prompts.is_new(run.correlation_id, self.agent, told):
@@ -178,19 +191,14 @@ class Watch:
         for one in messages[last + 1 :]:
             if one.from_history:
                 continue
-            if one.role == "user" and self._asked_before and (parts := message_parts(one)):
-                made.append(run.message("user", parts, native={"added": True}))
+            if one.role == "user":
+                said = str(one.content)
+                if self._shown and said not in self._shown and (parts := message_parts(one)):
+                    made.append(run.message("user", parts, native={"added": True}))
             elif one.role not in ("user", "assistant", "system", "developer"):
                 made += self._not_executed(run, one)
-        self._asked_before = True
+        self._shown.update(str(one.content) for one in messages)
         return made
-
-    _asked_before = False
-    """Whether this run has asked the model already."""
-
-    def _knows_conversation(self, run: ObservedRun) -> bool:
-        earlier = self.recorder.left_open(run.correlation_id)
-        return earlier.cause is not None
 
     def _not_executed(self, run: ObservedRun, message: Any) -> list[Event]:
         """The model is told of a call that no tool was executed for: refused, answered by a person, unknown."""
@@ -255,7 +263,7 @@ class Watch:
             names = {str(one.executor_name or one.step_name) for one in waiting}
         else:
             waiting = [one for one in output.requirements or () if not one.is_resolved()]
-            made = asked(run, waiting)
+            made = asked(run, waiting, self.key)
             names = {str(one.member_agent_name or one.tool_execution.tool_name) for one in waiting}
         return [*made, run.paused(f"waits for: {', '.join(sorted(names))}")]
 
@@ -266,11 +274,12 @@ class Watch:
         return [run.tool_result(call_id, name, error=stopped, cause=cause) for call_id, name, cause in left]
 
     def _error(self, output: Any, error: BaseException | None) -> Any:
-        said = getattr(output, "content", None) or getattr(self._told, "content", None)
+        text = getattr(output, "content", None) or getattr(self._told, "content", None)
         for one in (error, self.error):
-            if one is not None and not isinstance(one, STOPPED) and (said is None or str(one) in str(said)):
+            if one is not None and not isinstance(one, STOPPED) and (text is None or str(one) in str(text)):
                 return one
-        return {"message": str(said or "the run failed"), "type": getattr(self._told, "error_type", None)}
+        kind = getattr(self._told, "error_type", None)
+        return {"message": str(text or "the run failed"), **({"type": kind} if kind else {})}
 
 
 _TELLING = frozenset(

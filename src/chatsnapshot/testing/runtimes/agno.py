@@ -140,7 +140,7 @@ def scripted(*answers: Any) -> Any:
         ]
         return ModelResponse(role="assistant", tool_calls=calls, response_usage=usage)
 
-    class Scripted(Model):
+    class Scripted(Model):  # type: ignore[misc]
         def invoke(self, *args: Any, **options: Any) -> Any:
             return answer()
 
