@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chatsnapshot.adapters.observed import ObservedRun
 from chatsnapshot.adapters.places import Token, enter, leave
@@ -12,12 +13,29 @@ from chatsnapshot.adapters.plain import header_text, plain
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.adapters.requiring import version_of
 from chatsnapshot.adapters.strands.contents import output_of, parts_of
-from chatsnapshot.adapters.strands.turns import CLOSED_EARLY, asks_first, responses_of, stopped, unanswered
+from chatsnapshot.adapters.strands.turns import (
+    CLOSED_EARLY,
+    asks_first,
+    dropped,
+    responses_of,
+    stopped,
+    unanswered,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chatsnapshot.adapters.strands.recorder import StrandsRecorder
 
-__all__ = ["Flow"]
+__all__ = ["Flow", "FlowLeft"]
+
+
+class FlowLeft(NamedTuple):
+    """What a swarm or graph that waits for somebody has done."""
+
+    calls: Counter[str]
+    open: frozenset[str]
+    done: dict[str, str]
 
 
 class Flow:
@@ -38,6 +56,12 @@ class Flow:
         self._begun: dict[str, Event] = {}
         self._done: dict[str, str] = {}
         """Node to the event that says how it ended."""
+        self._goes_on: frozenset[str] = frozenset()
+        """Nodes whose task goes on where it waited."""
+        left = recorder.flows_left.pop(source, None)
+        if left is not None and self._resumed:
+            self._calls, self._goes_on, self._done = left.calls, left.open, left.done
+        self._watched: Any = None
         self._handed: dict[str, str] = {}
         """Node to the handoff that gave it the work."""
         self._handing: dict[str, str] = {}
@@ -82,10 +106,13 @@ class Flow:
         node = event.node_id
         if run is None or asks_first(event, event.source):
             return
-        self._calls[node] += 1
+        goes_on = node in self._goes_on
+        self._goes_on -= {node}
+        self._calls[node] += not goes_on
         task = {"task_id": f"{node}-{self._calls[node]}", "name": node, "workflow_id": run.run_id}
         handed = self._handed.pop(node, None)
-        cause, *links = ([handed] if handed else self._before(node)) or [run.started_event or ""]
+        leading = [] if goes_on else [handed] if handed else self._before(node)
+        cause, *links = leading or [run.started_event or ""]
         made = run.event("system.task_started", task, cause=cause, links=links or None)
         self._begun[node] = made
         await self.recorder.arecord(made)
@@ -134,9 +161,23 @@ class Flow:
 
     # --- the end ------------------------------------------------------------------------------------------
 
-    async def close(self, event: Any, dropped: bool = False) -> None:
+    def ending(self, event: Any, forget: Callable[[], Any]) -> None:
+        """The run ends; a hook that raises now keeps us from being told what it ends with."""
+        run, recorder = self.run, self.recorder
+
+        def lost() -> None:
+            forget()
+            if run is not None:
+                dropped(recorder, run)
+
+        self._watched = weakref.finalize(event, lost)
+        self._watched.atexit = False
+
+    async def close(self, event: Any, unread: bool = False) -> None:
         """The run is over: completed, waiting, cancelled or failed."""
-        run = self.run if dropped else await self._open()
+        if self._watched is not None:
+            self._watched.detach()
+        run = self.run if unread else await self._open()
         while self._tokens:
             leave(self._tokens.popitem()[1])
         if run is None:
@@ -147,13 +188,15 @@ class Flow:
             getattr(state, "status", None) or getattr(state, "completion_status", None), "value", ""
         )
         made: list[Event | None] = []
-        if dropped:
+        if unread:
             made.append(run.cancelled(CLOSED_EARLY))
         elif error is not None and error is not self._around:
             made.append(stopped(run, error))
         elif status == "interrupted":
             made += [self._question(run, interrupt) for interrupt in unanswered(self.source)]
             made.append(run.paused("waits for a person"))
+            left = FlowLeft(self._calls, frozenset(self._begun), self._done)
+            self.recorder.flows_left[self.source] = left
         elif status == "completed":
             made.append(run.completed(self._output()))
         else:

@@ -19,16 +19,18 @@ def install(recorder: StrandsRecorder) -> Callable[[], None]:
     if not isinstance(recorder, StrandsRecorder):
         raise TypeError(f"install() needs a StrandsRecorder, not {type(recorder).__name__}")
     registry: Any = hooks().HookRegistry
-    ours = recorder.callbacks()
+    before, after = recorder.callbacks()
     original = registry.get_callbacks_for
     active = True
 
     @functools.wraps(original)
     def get_callbacks_for(self: Any, event: Any) -> Iterator[Any]:
+        recorded = active and self not in recorder.known
+        if recorded and type(event) in before:
+            yield before[type(event)]
         yield from original(self, event)
-        callback = ours.get(type(event))
-        if active and callback is not None and self not in recorder.known:
-            yield callback
+        if recorded and type(event) in after:
+            yield after[type(event)]
 
     registry.get_callbacks_for = get_callbacks_for
 

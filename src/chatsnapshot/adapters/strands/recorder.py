@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -10,7 +11,7 @@ from typing import Any
 
 from chatsnapshot.adapters.custom import RuntimeRecorder
 from chatsnapshot.adapters.requiring import need
-from chatsnapshot.adapters.strands.flows import Flow
+from chatsnapshot.adapters.strands.flows import Flow, FlowLeft
 from chatsnapshot.adapters.strands.turns import Left, Turn
 from chatsnapshot.clock import uuid7, uuid_text
 
@@ -32,7 +33,9 @@ _EVENTS = {
     "BeforeNodeCallEvent": "_on_node_begun",
     "AfterNodeCallEvent": "_on_node_ended",
 }
-_LAST = 1_000.0
+_ENDS = {"AfterInvocationEvent": "_on_ending", "AfterMultiAgentInvocationEvent": "_on_flow_ending"}
+"""What is looked at before the hooks of everybody else too: one that raises keeps those after it from being called."""
+_FIRST, _LAST = -1_000.0, 1_000.0
 """Behind the hooks of everybody else: what they change (cancelled, replaced, retried) is what is recorded."""
 
 _conversations: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -73,9 +76,12 @@ class StrandsRecorder(RuntimeRecorder):
         self._flows: dict[int, Flow] = {}
         self.waiting: weakref.WeakKeyDictionary[Any, Left] = weakref.WeakKeyDictionary()
         """What the last run of an agent left that waits for somebody."""
+        self.flows_left: weakref.WeakKeyDictionary[Any, FlowLeft] = weakref.WeakKeyDictionary()
+        """The same of a swarm or a graph."""
         self.going_on: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         """The end of the run that a hook lets an agent go on from by itself."""
-        self._callbacks: dict[type, Callable[[Any], Any]] | None = None
+        self._callbacks: tuple[dict[type, Callable[[Any], Any]], ...] | None = None
+        self._registry: Any = None
 
     # --- hooks --------------------------------------------------------------------------------------------
 
@@ -84,34 +90,40 @@ class StrandsRecorder(RuntimeRecorder):
         if registry in self.known:
             return
         self.known.add(registry)
-        for kind, callback in self.callbacks().items():
-            registry.add_callback(kind, callback, order=_LAST)
+        for callbacks, order in zip(self.callbacks(), (_FIRST, _LAST), strict=True):
+            for kind, callback in callbacks.items():
+                registry.add_callback(kind, callback, order=order)
 
     def attach(self, *runners: Any) -> Any:
         """Record agents, swarms and graphs that exist already; gives back the only one, or all of them.
 
         Raises :class:`TypeError` for anything else.
         """
-        registry_class = hooks().HookRegistry
         for runner in runners:
-            if not isinstance(getattr(runner, "hooks", None), registry_class):
+            if not self._within(runner):
                 raise TypeError(
                     f"attach() takes agents, swarms and graphs of strands, not {type(runner).__name__}"
                 )
-            self.register_hooks(runner.hooks)
         return runners[0] if len(runners) == 1 else runners
 
-    def callbacks(self) -> dict[type, Callable[[Any], Any]]:
-        """What is called for each kind of event."""
+    def callbacks(self) -> tuple[dict[type, Callable[[Any], Any]], ...]:
+        """What is called for each kind of event: before everybody else, and after."""
         if self._callbacks is None:
             module = hooks()
-            self._callbacks = {getattr(module, kind): getattr(self, name) for kind, name in _EVENTS.items()}
+            self._registry = module.HookRegistry
+            self._callbacks = tuple(
+                {getattr(module, kind): getattr(self, name) for kind, name in names.items()}
+                for names in (_ENDS, _EVENTS)
+            )
         return self._callbacks
 
-    def _within(self, runner: Any) -> None:
-        """Record what a recorded agent, swarm or graph calls, where it is of Strands and in this process."""
-        if isinstance(getattr(runner, "hooks", None), hooks().HookRegistry):
-            self.register_hooks(runner.hooks)
+    def _within(self, runner: Any) -> bool:
+        """Record an agent, swarm or graph from here on, where that is one of Strands in this process."""
+        self.callbacks()
+        if not isinstance(getattr(runner, "hooks", None), self._registry):
+            return False
+        self.register_hooks(runner.hooks)
+        return True
 
     # --- agents -------------------------------------------------------------------------------------------
 
@@ -143,25 +155,32 @@ class StrandsRecorder(RuntimeRecorder):
             try:
                 await turn.open()
             except asyncio.CancelledError:  # the agent will not begin
-                self._forget(event.agent, turn)
+                self.forget(event.agent, turn)
                 self.end(turn.run)
                 if (end := turn.run.cancelled("cancelled")) is not None:
                     self.safe.hand_over(end)
                 raise
 
+    async def _on_ending(self, event: Any) -> None:
+        with self.guarded():
+            turn = self._turn(event.agent)
+            if turn is not None:
+                turn.ending(event)
+
     async def _on_ended(self, event: Any) -> None:
         with self.guarded():
             turn = self._turn(event.agent)
-            if turn is None:
-                return
-            self._forget(event.agent, turn)
-            await turn.close(event)
+            if turn is not None:
+                self.forget(event.agent, turn)
+                await turn.close(event)
 
-    def _forget(self, agent: Any, turn: Turn) -> None:
-        turns = self._turns[id(agent)]
-        turns.remove(turn)
+    def forget(self, agent: Any, turn: Turn) -> None:
+        """The run of an agent is over."""
+        turns = self._turns.get(id(agent), [])
+        if turn in turns:
+            turns.remove(turn)
         if not turns:
-            del self._turns[id(agent)]
+            self._turns.pop(id(agent), None)
         _here.set(tuple(one for one in _here.get() if one is not turn))
 
     async def _on_said(self, event: Any) -> None:
@@ -203,8 +222,14 @@ class StrandsRecorder(RuntimeRecorder):
         with self.guarded():
             before = self._flows.pop(id(event.source), None)
             if before is not None:  # its stream was dropped, and its end was never told
-                await before.close(event, dropped=True)
+                await before.close(event, unread=True)
             self._flows[id(event.source)] = Flow(self, event.source)
+
+    async def _on_flow_ending(self, event: Any) -> None:
+        with self.guarded():
+            flow = self._flows.get(id(event.source))
+            if flow is not None:
+                flow.ending(event, functools.partial(self._flows.pop, id(event.source), None))
 
     async def _on_flow_ended(self, event: Any) -> None:
         with self.guarded():

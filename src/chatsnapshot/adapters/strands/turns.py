@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
 
     from chatsnapshot.adapters.strands.recorder import StrandsRecorder
 
-__all__ = ["CLOSED_EARLY", "Left", "Turn", "asks_first", "responses_of", "stopped", "unanswered"]
+__all__ = [
+    "CLOSED_EARLY",
+    "Left",
+    "Turn",
+    "asks_first",
+    "dropped",
+    "responses_of",
+    "stopped",
+    "unanswered",
+]
 
 CLOSED_EARLY = "the stream was closed before its end"
 _HANDOFF = "handoff_to_agent"
@@ -58,6 +68,7 @@ class Turn:
         """The model call whose message comes next."""
         self._began = 0
         self._denied = False
+        self._watched: Any = None
 
     # --- the beginning ------------------------------------------------------------------------------------
 
@@ -97,8 +108,10 @@ class Turn:
             "instructions": getattr(agent, "system_prompt", None),
             "description": getattr(agent, "description", None),
             "runtime_version": version_of("strands-agents"),
-            "cause": self.recorder.going_on.pop(agent, None),
         }
+        before = self.recorder.going_on.pop(agent, None)
+        if before is not None and not self.run.resumed:
+            facts["cause"] = before
         made.append(self.run.started(**{name: value for name, value in facts.items() if value}))
         await self.recorder.arecord(*made)
 
@@ -208,6 +221,18 @@ class Turn:
 
     # --- the end ------------------------------------------------------------------------------------------
 
+    def ending(self, event: Any) -> None:
+        """The invocation ends; a hook that raises now keeps us from being told what it ends with."""
+        agent = weakref.ref(event.agent)
+
+        def lost() -> None:
+            if (owner := agent()) is not None:
+                self.recorder.forget(owner, self)
+            dropped(self.recorder, self.run)
+
+        self._watched = weakref.finalize(event, lost)
+        self._watched.atexit = False
+
     async def close(self, event: Any) -> None:
         """The invocation is over: completed, waiting, cancelled or failed."""
         result = event.result
@@ -228,10 +253,12 @@ class Turn:
             made.append(self.run.completed(output_of(result), stop_reason=result.stop_reason))
         if event.resume is not None and self.run.ended is not None:
             self.recorder.going_on[event.agent] = self.run.ended
-        await self.over(*made)
+        await self._over(*made)
 
-    async def over(self, *events: Event | None) -> None:
+    async def _over(self, *events: Event | None) -> None:
         """Nothing more happens in this run."""
+        if self._watched is not None:
+            self._watched.detach()
         self.recorder.end(self.run)
         held, self._held = self._held, []
         await self.recorder.arecord(*held, *events)
@@ -257,6 +284,14 @@ class Turn:
             call_id=call_id,
             name=header_text(interrupt.name),
         )
+
+
+def dropped(recorder: StrandsRecorder, run: ObservedRun) -> None:
+    """The end of a run that a hook broke."""
+    with recorder.guarded():
+        if (event := run.failed("a hook failed at the end of the run")) is not None:
+            recorder.end(run)
+            recorder.safe.hand_over(event)
 
 
 async def _earlier(recorder: StrandsRecorder, own: str, name: str, answers: dict[str, Any]) -> Earlier:
