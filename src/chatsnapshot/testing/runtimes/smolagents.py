@@ -98,7 +98,27 @@ def scripted(*answers: Any) -> Any:
 
 def tool(function: Any) -> Any:
     """A function as a tool; a leading underscore is no part of its name."""
-    return _tool(function)()
+    import inspect
+
+    from smolagents import Tool
+
+    kinds = {"int": "integer", "str": "string"}
+    inputs = {
+        name: {"type": kinds[str(one.annotation)], "description": name}
+        for name, one in inspect.signature(function).parameters.items()
+    }
+
+    class Made(Tool):  # type: ignore[misc, unused-ignore]
+        skip_forward_signature_validation = True
+        name = function.__name__.lstrip("_")
+        description = function.__doc__ or name
+        output_type = "any"
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+    Made.inputs = inputs
+    return Made()
 
 
 @functools.lru_cache(maxsize=1)
@@ -161,31 +181,6 @@ def _model() -> Any:
             yield ChatMessageStreamDelta(token_usage=TokenUsage(*_USAGE))
 
     return Scripted
-
-
-@functools.lru_cache(maxsize=64)
-def _tool(function: Any) -> Any:
-    import inspect
-
-    from smolagents import Tool
-
-    kinds = {"int": "integer", "str": "string"}
-    inputs = {
-        name: {"type": kinds[str(one.annotation)], "description": name}
-        for name, one in inspect.signature(function).parameters.items()
-    }
-
-    class Made(Tool):  # type: ignore[misc, unused-ignore]
-        skip_forward_signature_validation = True
-        name = function.__name__.lstrip("_")
-        description = function.__doc__ or name
-        output_type = "any"
-
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs)
-
-    Made.inputs = inputs
-    return Made
 
 
 @functools.lru_cache(maxsize=1)
