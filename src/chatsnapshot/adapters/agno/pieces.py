@@ -149,7 +149,8 @@ class ModelPiece(_Around):
             ending = {"status": "cancelled"} if isinstance(error, STOPPED) else {"error": error}
             return [*made, run.model_call(**facts, **ending)]
         made.append(run.model_call(**facts, usage=usage_of(getattr(self.answer, "metrics", None))))
-        watch.executed.difference_update(call_id for call_id, _, _ in calls_of(self.answer) if call_id)
+        watch.wanted = {call_id: (name, given) for call_id, name, given in calls_of(self.answer) if call_id}
+        watch.executed.difference_update(watch.wanted)
         if parts := message_parts(self.answer):
             made.append(run.message("assistant", parts))
         return made

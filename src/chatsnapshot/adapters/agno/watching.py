@@ -61,6 +61,8 @@ class Watch:
         self.earlier: Earlier | None = None
         self.error: BaseException | None = None
         """What a model raised last: Agno keeps its text only."""
+        self.wanted: dict[str, tuple[str | None, Any]] = {}
+        """Tools that the model asked for last: name and arguments by call id."""
         self.executed: set[str] = set()
         """Tool calls whose results are on record."""
         self.executing: dict[int, tuple[str | None, str | None, str]] = {}
@@ -206,13 +208,14 @@ class Watch:
         if call_id is None or call_id in self.executed or not (call_id in run.calls or call_id in run.asked):
             return []
         self.executed.add(call_id)
+        if call_id in run.calls and not message.tool_call_error:  # a person gave it, or ran it elsewhere
+            return [run.tool_result(call_id, message.tool_name, result=plain(message.content))]
         made: list[Event] = []
         if call_id not in run.calls:
-            made.append(run.tool_call(call_id, message.tool_name, message.tool_args))
-        if message.tool_call_error:
-            error = {"message": str(message.content)}
-            return [*made, run.tool_result(call_id, message.tool_name, error=error)]
-        return [*made, run.tool_result(call_id, message.tool_name, result=plain(message.content))]
+            name, arguments = self.wanted.get(call_id, (message.tool_name, message.tool_args))
+            made.append(run.tool_call(call_id, name, arguments))
+        error = {"message": str(message.content)}
+        return [*made, run.tool_result(call_id, message.tool_name, error=error)]
 
     # --- its end ------------------------------------------------------------------------------------------
 

@@ -116,7 +116,8 @@ class _Story:
 
 
 def scripted(*answers: Any) -> Any:
-    """A model that gives these answers in turn: a text, calls as (name, arguments), or an error that it raises."""
+    """A model that gives these answers in turn: a text, calls as (name, arguments), an error that it raises,
+    or a ``ModelResponse`` as it is."""
     from agno.metrics import MessageMetrics
     from agno.models.base import Model
     from agno.models.response import ModelResponse
@@ -127,6 +128,8 @@ def scripted(*answers: Any) -> Any:
         given = left.pop(0)
         if isinstance(given, BaseException):
             raise given
+        if isinstance(given, ModelResponse):
+            return given
         usage = MessageMetrics(input_tokens=_USAGE[0], output_tokens=_USAGE[1], total_tokens=sum(_USAGE))
         if isinstance(given, str):
             return ModelResponse(role="assistant", content=given, response_usage=usage)
