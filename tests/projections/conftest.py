@@ -93,13 +93,21 @@ class History:
         family = {correlation_id}
         if children:
             ids = {entry.event_id: entry.correlation_id for entry in self.read(until=until)}
-            firsts = [entry for entry in self.read(until=until) if entry.sequence == 1]
+            above: dict[str, str | None] = {}
+            for entry in self.read(until=until):
+                own = entry.correlation_id
+                if entry.sequence == 1 and entry.causation_id is not None:
+                    above[own] = ids.get(entry.causation_id)
+                elif (
+                    entry.event_type == "execution.run_started"
+                    and above.get(own) == own
+                    and entry.causation_id
+                ):
+                    above[own] = ids.get(entry.causation_id)  # it began inside: its start tells
             grown = -1
             while grown != len(family):
                 grown = len(family)
-                family |= {
-                    first.correlation_id for first in firsts if ids.get(first.causation_id or "") in family
-                }
+                family |= {own for own, parent in above.items() if parent in family}
         return (entry for entry in self.read(until=until) if entry.correlation_id in family)
 
 

@@ -67,6 +67,58 @@ def test_a_cause_that_comes_later_is_found_once_it_is_there(history: Any) -> Non
     assert [run.link for run in list_runs(history, until=2)] == ["dangling", "root"]
 
 
+def inside_out(history: Any) -> Any:
+    """What happened in the child comes before its start, and its start before what led to it."""
+    call, start = "00000000-0000-0000-0000-0000000000ca", "00000000-0000-0000-0000-00000000005a"
+    said = history.add("execution.message", {"role": "user", "content": "which?"}, run="child", cause=start)
+    history.add("execution.tool_call", {"name": "look", "call_id": "1"}, run="child", cause=said)
+    history.add(S, {"name": "scribe"}, run="child", cause=call, event_id=start)
+    history.add("execution.run_completed", run="child", cause=start)
+    history.add("execution.message", {"role": "user", "content": "go"}, run="parent")
+    root = history.add(S, {"name": "desk"}, run="parent")
+    history.add(
+        "execution.tool_call", {"name": "ask", "call_id": "2"}, run="parent", cause=root, event_id=call
+    )
+    history.add("execution.run_completed", run="parent")
+    return history
+
+
+def test_a_child_that_was_told_from_the_inside_out_hangs_by_its_start(history: Any) -> None:
+    inside_out(history)
+    assert flat(list_runs(history)) == [(0, "parent"), (1, "child")]
+    (parent,) = list_runs(history)
+    (child,) = parent.children
+    assert (child.link, child.cause, child.cause_position) == ("child", history.entries[6].event_id, 7)
+    assert [run.link for run in list_runs(history, until=3)] == ["dangling"]
+    assert [run.link for run in list_runs(history, until=2)] == ["dangling"]
+    for name in ("timeline", "graph", "transcript", "metrics", "audit", "state"):
+        both, alone = view(history, name, "parent"), view(history, name, "parent", children=False)
+        assert both != alone, name
+    assert {node.correlation_id for node in view(history, "graph", "parent").nodes} == {"child", "parent"}
+
+
+def test_a_later_start_does_not_move_what_began_without_a_cause_or_under_another(history: Any) -> None:
+    one, two = history.add(S, run="one"), history.add(S, run="two")
+    history.add("execution.message", run="chat")
+    history.add(S, run="chat", cause=one)
+    history.add("execution.message", run="child", cause=two)
+    history.add(S, run="child", cause=one)
+    history.add("execution.message", run="orphan", cause=NOBODY)
+    history.add(S, run="orphan", cause=one)
+    assert flat(list_runs(history)) == [(0, "one"), (0, "two"), (1, "child"), (0, "chat"), (0, "orphan")]
+
+
+def test_of_several_late_starts_the_first_with_a_cause_tells(history: Any) -> None:
+    one, two = history.add(S, run="one"), history.add(S, run="two")
+    start = "00000000-0000-0000-0000-00000000005a"
+    history.add("execution.message", run="child", cause=start)
+    history.add(S, {"run_id": "c1"}, run="child", event_id=start)
+    history.add(S, {"run_id": "c2"}, run="child", cause=two)
+    history.add(S, {"run_id": "c3"}, run="child", cause=one)
+    assert [(depth, run) for depth, run in flat(list_runs(history)) if not depth] == [(0, "one"), (0, "two")]
+    assert {child.run_id for child in list_runs(history)[1].children} >= {"c1", "c2", "c3"}
+
+
 def test_correlations_that_hang_under_each_other_are_cut_at_the_earliest(history: Any) -> None:
     later = "00000000-0000-0000-0000-0000000000bb"
     history.add(S, run="a", cause=later)
@@ -133,9 +185,12 @@ def test_a_thousand_generations_are_no_problem(history: Any) -> None:
     assert deep == 1199
 
 
-@given(st.lists(st.integers(-1, 12), min_size=1, max_size=12))
-def test_any_causes_give_a_forest_that_holds_each_correlation_once(causes: list[int]) -> None:
-    starts = {str(i): Start(i + 1, None if cause < 0 else str(cause)) for i, cause in enumerate(causes)}
+@given(st.lists(st.tuples(st.integers(-1, 12), st.integers(-1, 12)), min_size=1, max_size=12))
+def test_any_causes_give_a_forest_that_holds_each_correlation_once(causes: list[tuple[int, int]]) -> None:
+    def said(cause: int) -> str | None:
+        return None if cause < 0 else str(cause)
+
+    starts = {str(i): Start(i + 1, said(first), said(late)) for i, (first, late) in enumerate(causes)}
     where = {str(i): (str(i), i + 1) for i in range(len(causes))}
     found = links(starts, where.get)
     assert sorted(upwards(found)) == sorted(starts)

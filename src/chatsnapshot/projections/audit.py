@@ -10,7 +10,7 @@ from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.projections.auditmarks import Said, attributes_of, read_mark, subjects_of
 from chatsnapshot.projections.auditshapes import Audit, AuditLine
 from chatsnapshot.projections.base import register
-from chatsnapshot.projections.lineage import Link, Start, depths, upwards
+from chatsnapshot.projections.lineage import Link, Start, depths, take_late, upwards
 from chatsnapshot.projections.lines import short
 from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pairing import Edge, Pairs
@@ -38,6 +38,7 @@ class AuditState(msgspec.Struct):
     first_position: int = 0
     last_position: int = 0
     cause: str | None = None
+    late: str | None = None
     acts: list[Act] = []
     pairs: dict[str, Pairs] = {}
     principal: str | None = None
@@ -50,7 +51,7 @@ class AuditProjection:
     """Key: the correlation, also that of the ledger's own facts. A call and its result are one act."""
 
     name = "audit"
-    version = 3
+    version = 4
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
@@ -71,6 +72,8 @@ class AuditProjection:
             state.correlation_id = once.correlation_id
             state.first_position = once.position
             state.cause = once.causation_id if once.sequence == 1 else None
+        elif state.cause is not None:
+            take_late(state, once)
         state.last_position = once.position
         if once.erased:
             state.erased.append(once.position)
@@ -111,7 +114,7 @@ class AuditProjection:
 
     def start(self, state: AuditState) -> Start:
         """How this correlation began."""
-        return Start(state.first_position, state.cause)
+        return Start(state.first_position, state.cause, state.late)
 
     def compose(
         self, states: Mapping[str, AuditState], links: Mapping[str, Link], correlation_id: str

@@ -14,6 +14,7 @@ from chatsnapshot.events.readers import READERS
 from chatsnapshot.projections.diffshapes import Field, Step
 from chatsnapshot.projections.lineage import Link, Start, children_of, links
 from chatsnapshot.projections.lines import line, who
+from chatsnapshot.stores.hanging import hangs_late
 
 __all__ = ["FIELDS_MAX", "Compared", "differences", "steps_of"]
 
@@ -81,7 +82,7 @@ def steps_of(entries: Iterable[LedgerEntry], correlation_id: str) -> list[Compar
         by_key.setdefault(entry.correlation_id, []).append(entry)
         places[entry.event_id] = entry.correlation_id, entry.position
     starts = {
-        key: Start(of[0].position, of[0].causation_id if of[0].sequence == 1 else None)
+        key: Start(of[0].position, of[0].causation_id if of[0].sequence == 1 else None, _late(of))
         for key, of in by_key.items()
     }
     found = links(starts, places.get)
@@ -105,6 +106,13 @@ def steps_of(entries: Iterable[LedgerEntry], correlation_id: str) -> list[Compar
                 open_keys.extend((child, 0, depth + 1) for child in led)
                 break
     return steps
+
+
+def _late(entries: Sequence[LedgerEntry]) -> str | None:
+    return next(
+        (one.causation_id for one in entries if hangs_late(one.event_type, one.sequence, one.causation_id)),
+        None,
+    )
 
 
 def _compared(entry: LedgerEntry, depth: int) -> Compared:

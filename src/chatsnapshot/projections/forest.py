@@ -17,8 +17,7 @@ __all__ = ["forest", "shape_runs"]
 def shape_runs(
     state: RunsState,
     below: Mapping[str, Sequence[Run]] | None = None,
-    link: str = "root",
-    cause_position: int | None = None,
+    link: Link | None = None,
     judged: Mapping[str, Sequence[Evaluation]] | None = None,
 ) -> tuple[Run, ...]:
     """The runs of a correlation as trees; ``below`` gives the trees of children under the key of the run above.
@@ -31,8 +30,9 @@ def shape_runs(
     # A run is made before those below it, so that backwards each finds its own complete.
     for key, run in reversed(state.runs.items()):
         children = tuple(sorted(inside.get(key, ()), key=lambda child: child.first_position))
-        place = link if run.parent is None else "child"
-        shaped = _shape(state, run, children, questions[key], place, cause_position, judged or {})
+        shaped = _shape(
+            state, run, children, questions[key], link or Link("root", cause=state.cause), judged or {}
+        )
         (roots if run.parent is None else inside.setdefault(run.parent, [])).append(shaped)
     return tuple(reversed(roots))
 
@@ -49,8 +49,7 @@ def _shape(
     run: RunState,
     children: tuple[Run, ...],
     questions: int,
-    link: str,
-    cause_position: int | None,
+    link: Link,
     judged: Mapping[str, Sequence[Evaluation]],
 ) -> Run:
     evaluations = sorted([*run.evaluations, *judged.get(run.run_id, ())], key=lambda one: one.position)
@@ -101,9 +100,9 @@ def _shape(
         tags=tuple(run.tags),
         executions=executions,
         evaluations=tuple(evaluations),
-        link=link,
-        cause=state.cause,
-        cause_position=cause_position,
+        link=link.kind if run.parent is None else "child",
+        cause=link.cause,
+        cause_position=link.position,
         children=children,
     )
 
@@ -133,7 +132,7 @@ def forest(states: Mapping[str, RunsState], links: Mapping[str, Link], roots: It
     for correlation in upwards({one: links[one] for one in wanted}):
         link = links[correlation]
         below = hanging.pop(correlation, None)
-        shaped = shape_runs(states[correlation], below, link.kind, link.position, judged)
+        shaped = shape_runs(states[correlation], below, link, judged)
         key = None
         if link.parent in wanted and link.position is not None:
             key = owner_at(states[link.parent], link.position)

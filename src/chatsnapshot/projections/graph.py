@@ -22,7 +22,7 @@ from chatsnapshot.projections.graphshapes import (
     Outside,
 )
 from chatsnapshot.projections.graphtasks import chains, shape_tasks, task_cycles
-from chatsnapshot.projections.lineage import Link, Start
+from chatsnapshot.projections.lineage import Link, Start, take_late
 from chatsnapshot.projections.once import Once
 
 __all__ = ["GraphProjection", "GraphState"]
@@ -36,6 +36,7 @@ class GraphState(msgspec.Struct, gc=False):
 
     correlation_id: str = ""
     cause: str | None = None
+    late: str | None = None
     nodes: list[NodeState] = []
 
 
@@ -44,7 +45,7 @@ class GraphProjection:
     """Key: the correlation. One node for each entry; edges are made when the graph is read."""
 
     name = "graph"
-    version = 3
+    version = 4
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
@@ -64,6 +65,8 @@ class GraphProjection:
         if not state.nodes:
             state.correlation_id = once.correlation_id
             state.cause = once.causation_id if once.sequence == 1 else None
+        elif state.cause is not None:
+            take_late(state, once)
         state.nodes.append(mark(once))
         return state
 
@@ -74,7 +77,7 @@ class GraphProjection:
 
     def start(self, state: GraphState) -> Start:
         """How this correlation began."""
-        return Start(state.nodes[0].position, state.cause)
+        return Start(state.nodes[0].position, state.cause, state.late)
 
     def outward(self, states: Mapping[str, GraphState]) -> Iterable[str]:
         """Ids of causes that are not among these states."""

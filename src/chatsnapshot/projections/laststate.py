@@ -17,7 +17,7 @@ from chatsnapshot.events.catalogue import (
 )
 from chatsnapshot.events.fields import text_of
 from chatsnapshot.projections.base import register
-from chatsnapshot.projections.lineage import Link, Start
+from chatsnapshot.projections.lineage import Link, Start, take_late
 from chatsnapshot.projections.lines import short
 from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pairing import Edge, Pairs
@@ -55,6 +55,7 @@ class LatestState(msgspec.Struct):
     first_position: int = 0
     last_position: int = 0
     cause: str | None = None
+    late: str | None = None
     runs: RunsState = msgspec.field(default_factory=RunsState)
     subjects: dict[str, Subject] = {}
     reached: dict[str, tuple[int, int]] = {}
@@ -88,6 +89,8 @@ class StateProjection:
             state.correlation_id = once.correlation_id
             state.first_position = once.position
             state.cause = once.causation_id if once.sequence == 1 else None
+        elif state.cause is not None:
+            take_late(state, once)
         state.last_position = once.position
         event_type = once.event_type
         read = _READ.get(event_type)
@@ -111,7 +114,7 @@ class StateProjection:
 
     def start(self, state: LatestState) -> Start:
         """How this correlation began."""
-        return Start(state.first_position, state.cause)
+        return Start(state.first_position, state.cause, state.late)
 
     def compose(
         self, states: Mapping[str, LatestState], links: Mapping[str, Link], correlation_id: str

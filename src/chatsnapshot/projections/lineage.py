@@ -1,33 +1,71 @@
-"""Which correlation hangs under which: a child's first event has its cause in another correlation."""
+"""Which correlation hangs under which: a child's first event has its cause in another correlation.
+
+Spans of other systems come from the inside out: the first event of such a child is caused by the start of its own run,
+which comes later. Then that start's cause tells. Stores find children from above by the same rule.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import msgspec
 
-__all__ = ["Link", "Start", "Where", "children_of", "depths", "links", "upwards"]
+from chatsnapshot.projections.once import Once
+from chatsnapshot.stores.hanging import RUN_STARTED
+
+__all__ = [
+    "Begun",
+    "Link",
+    "Start",
+    "Where",
+    "children_of",
+    "depths",
+    "hangs_by",
+    "links",
+    "take_late",
+    "upwards",
+]
 
 Where = Callable[[str], "tuple[str, int] | None"]
 """Gives the correlation and position of an event id, ``None`` for one that is not there."""
 
 
 class Start(msgspec.Struct, frozen=True):
-    """How a correlation began: its first position that was seen, and its first event's cause."""
+    """How a correlation began: its first position that was seen, and its first event's cause.
+
+    ``late`` is the cause of the first ``execution.run_started`` after that event.
+    """
 
     position: int
     cause: str | None
+    late: str | None = None
+
+
+class Begun(Protocol):
+    """A state that keeps how its correlation began."""
+
+    cause: str | None
+    late: str | None
+
+
+def take_late(state: Begun, once: Once) -> None:
+    """Keep where a correlation hangs whose first event had a cause, if this entry tells and no other has."""
+    if state.late is None and once.event_type == RUN_STARTED:
+        state.late = once.causation_id
 
 
 class Link(msgspec.Struct, frozen=True):
     """How a correlation hangs: ``kind`` is ``root``, ``child``, ``dangling`` or ``cycle``.
 
-    ``parent`` is set for a child whose parent is among what was asked for; ``position`` is where its cause stands.
+    ``parent`` is set for a child whose parent is among what was asked for; ``position`` is where its cause stands, and
+    ``cause`` the event.
     """
 
     kind: str
     parent: str | None = None
     position: int | None = None
+    cause: str | None = None
 
 
 def links(starts: Mapping[str, Start], where: Where) -> dict[str, Link]:
@@ -43,7 +81,7 @@ def links(starts: Mapping[str, Start], where: Where) -> dict[str, Link]:
         if at is not None and at not in settled:
             ring = path[path.index(at) :]
             top = min(ring, key=lambda one: starts[one].position)
-            found[top] = Link("cycle", None, found[top].position)
+            found[top] = Link("cycle", None, found[top].position, found[top].cause)
         settled.update(path)
     return found
 
@@ -51,13 +89,21 @@ def links(starts: Mapping[str, Start], where: Where) -> dict[str, Link]:
 def _link(correlation: str, start: Start, starts: Mapping[str, Start], where: Where) -> Link:
     if start.cause is None:
         return Link("root")
-    place = where(start.cause)
+    cause, place = hangs_by(correlation, start, where)
     if place is None:
-        return Link("dangling")
+        return Link("dangling", cause=cause)
     parent, position = place
     if parent == correlation:
-        return Link("root")
-    return Link("child", parent if parent in starts else None, position)
+        return Link("root", cause=cause)
+    return Link("child", parent if parent in starts else None, position, cause)
+
+
+def hangs_by(correlation: str, start: Start, where: Where) -> tuple[str | None, tuple[str, int] | None]:
+    """The event that tells where a correlation hangs, and the place of that event; ``None`` where it is not there."""
+    place = None if start.cause is None else where(start.cause)
+    if start.late is not None and place is not None and place[0] == correlation:
+        return start.late, where(start.late)
+    return start.cause, place
 
 
 def children_of(found: Mapping[str, Link]) -> dict[str, list[str]]:

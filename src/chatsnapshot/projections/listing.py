@@ -13,7 +13,7 @@ from chatsnapshot.projections.base import Projection
 from chatsnapshot.projections.forest import forest
 from chatsnapshot.projections.indexes import JudgementsProjection, StartsProjection, StartState, start_key
 from chatsnapshot.projections.judged import Condition, keep
-from chatsnapshot.projections.lineage import Start, links
+from chatsnapshot.projections.lineage import Start, hangs_by, links
 from chatsnapshot.projections.runs import RunsProjection
 from chatsnapshot.projections.runstate import RunsState
 from chatsnapshot.projections.shapes import Run
@@ -108,6 +108,8 @@ class _Listing:
 
     def _is_root(self, first: _First) -> bool:
         place = self.where(first.cause)
+        if place is not None and place[0] == first.correlation_id:
+            place = self._place_of(first.correlation_id)
         if place is None or place[0] in (first.correlation_id, LEDGER_CORRELATION):
             return True
         # Whoever is the first of those that hang under each other has its cause after its own beginning.
@@ -115,18 +117,25 @@ class _Listing:
 
     def _first_of_ring(self, first: _First) -> bool:
         path = {first.correlation_id: first.position}
-        at = first.cause
+        at = first.correlation_id
         while True:
-            place = self.where(at)
+            place = self._place_of(at)
             if place is None or place[0] == LEDGER_CORRELATION:
                 return False
-            state = self.states.state(place[0])
-            if place[0] == first.correlation_id:
+            at = place[0]
+            state = self.states.state(at)
+            if at == first.correlation_id:
                 return min(path.values()) == first.position
-            if state is None or place[0] in path:
+            if state is None or at in path:
                 return False
-            path[place[0]] = state.first_position
-            at = state.cause
+            path[at] = state.first_position
+
+    def _place_of(self, correlation_id: str) -> tuple[str, int] | None:
+        """Where the event stands by which a correlation hangs."""
+        state = self.states.state(correlation_id)
+        if state is None:
+            return None
+        return hangs_by(correlation_id, Start(state.first_position, state.cause, state.late), self.where)[1]
 
     # --- causes ---
 
@@ -156,8 +165,9 @@ class _Listing:
             found = {one: self.states.state(one) for one in level if one not in family}
             family.update((one, state) for one, state in found.items() if state is not None)
             level = [child for one in found for child in self.store.children(one)]
-        starts = {key: Start(state.first_position, state.cause) for key, state in family.items()}
-        self._look_up(start.cause for start in starts.values() if start.cause is not None)
+        starts = {key: Start(state.first_position, state.cause, state.late) for key, state in family.items()}
+        told = (cause for start in starts.values() for cause in (start.cause, start.late))
+        self._look_up(cause for cause in told if cause is not None)
         linked = links(dict(sorted(starts.items(), key=lambda pair: pair[1].position)), self.where)
         return forest({**family, **self._judges(family)}, linked, [root.correlation_id for root in roots])
 

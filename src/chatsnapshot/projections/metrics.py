@@ -86,7 +86,7 @@ class MetricsProjection:
 
     def start(self, state: MetricsState) -> Start:
         """How this correlation began."""
-        return Start(state.runs.first_position, state.runs.cause)
+        return Start(state.runs.first_position, state.runs.cause, state.runs.late)
 
     def compose(
         self, states: Mapping[str, MetricsState], links: Mapping[str, Link], correlation_id: str

@@ -16,7 +16,7 @@ from chatsnapshot.events.fields import ident
 from chatsnapshot.events.normaliser import RunFacts, read_agent
 from chatsnapshot.projections.base import register
 from chatsnapshot.projections.forest import forest, shape_runs
-from chatsnapshot.projections.lineage import Link, Start
+from chatsnapshot.projections.lineage import Link, Start, take_late
 from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pairing import Edge, Pairs
 from chatsnapshot.projections.runstate import ExecutionState, RunsState, RunState
@@ -30,7 +30,7 @@ class RunsProjection:
     """Key: the correlation. A correlation without any run event counts as one run of kind ``events``."""
 
     name = "runs"
-    version = 4
+    version = 5
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
@@ -51,8 +51,9 @@ class RunsProjection:
         if not state.correlation_id:
             state.correlation_id = once.correlation_id
             state.first_position = position
-            # Only the first event of the whole correlation tells where it hangs.
             state.cause = once.causation_id if once.sequence == 1 else None
+        elif state.cause is not None:
+            take_late(state, once)
         state.last_position = position
         kind = _LIFECYCLES.get(once.event_type)
         if kind is None:
@@ -80,7 +81,7 @@ class RunsProjection:
 
     def start(self, state: RunsState) -> Start:
         """How this correlation began."""
-        return Start(state.first_position, state.cause)
+        return Start(state.first_position, state.cause, state.late)
 
     def compose(
         self, states: Mapping[str, RunsState], links: Mapping[str, Link], correlation_id: str

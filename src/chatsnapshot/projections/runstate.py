@@ -73,6 +73,7 @@ class RunsState(msgspec.Struct, omit_defaults=True, gc=False):
     first_position: int = 0
     last_position: int = 0
     cause: str | None = None
+    late: str | None = None
     runs: dict[str, RunState] = {}
     owners: list[tuple[int, int]] = []
     current: str | None = None

@@ -10,7 +10,7 @@ from chatsnapshot.envelope import LedgerEntry
 from chatsnapshot.events.catalogue import RUN_ENDS, RUN_STARTS, WORKFLOW_ENDS, WORKFLOW_STARTS
 from chatsnapshot.events.fields import failed
 from chatsnapshot.projections.base import register
-from chatsnapshot.projections.lineage import Link, Start, depths
+from chatsnapshot.projections.lineage import Link, Start, depths, take_late
 from chatsnapshot.projections.lines import line
 from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pairing import Edge, Pairs
@@ -52,6 +52,7 @@ class TimelineState(msgspec.Struct, gc=False):
 
     correlation_id: str = ""
     cause: str | None = None
+    late: str | None = None
     started_at: str | None = None
     items: list[TimelineItem] = []
     pairs: dict[str, Pairs] = {}
@@ -62,7 +63,7 @@ class TimelineProjection:
     """Key: the correlation. One item for each entry."""
 
     name = "timeline"
-    version = 5
+    version = 6
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
@@ -82,6 +83,8 @@ class TimelineProjection:
         if not state.items:
             state.correlation_id = once.correlation_id
             state.cause = once.causation_id if once.sequence == 1 else None
+        elif state.cause is not None:
+            take_late(state, once)
         if state.started_at is None:
             state.started_at = once.at
         item = _item(once, between(state.started_at, once.at))
@@ -121,7 +124,7 @@ class TimelineProjection:
 
     def start(self, state: TimelineState) -> Start:
         """How this correlation began."""
-        return Start(state.items[0].position, state.cause)
+        return Start(state.items[0].position, state.cause, state.late)
 
     def compose(
         self, states: Mapping[str, TimelineState], links: Mapping[str, Link], correlation_id: str

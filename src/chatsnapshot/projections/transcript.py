@@ -21,7 +21,7 @@ from chatsnapshot.events.normaliser import (
 )
 from chatsnapshot.projections import tools
 from chatsnapshot.projections.base import register
-from chatsnapshot.projections.lineage import Link, Start, children_of, upwards
+from chatsnapshot.projections.lineage import Link, Start, children_of, take_late, upwards
 from chatsnapshot.projections.lines import Told
 from chatsnapshot.projections.once import Once
 from chatsnapshot.projections.pairing import Edge, Pairs
@@ -48,7 +48,7 @@ class TranscriptProjection:
     """Key: the correlation. State changes, task starts and other steps are left to the timeline."""
 
     name = "transcript"
-    version = 4
+    version = 5
     correlated = True
 
     def key(self, entry: LedgerEntry) -> str | None:
@@ -70,6 +70,8 @@ class TranscriptProjection:
             state.first_position = once.position
             state.first_at = once.entry.timestamp
             state.cause = once.causation_id if once.sequence == 1 else None
+        elif state.cause is not None:
+            take_late(state, once)
         state.last_position = once.position
         rule = _RULES.get(once.event_type)
         if rule is not None:
@@ -84,7 +86,7 @@ class TranscriptProjection:
 
     def start(self, state: TranscriptState) -> Start:
         """How this correlation began."""
-        return Start(state.first_position, state.cause)
+        return Start(state.first_position, state.cause, state.late)
 
     def compose(
         self, states: Mapping[str, TranscriptState], links: Mapping[str, Link], correlation_id: str

@@ -22,6 +22,7 @@ class TranscriptState(msgspec.Struct, omit_defaults=True, gc=False):
 
     correlation_id: str = ""
     cause: str | None = None
+    late: str | None = None
     first_position: int = 0
     first_at: str = ""
     last_position: int = 0

@@ -235,7 +235,11 @@ class Store(Protocol):
         """The last sequence of a correlation; 0 when it has no event."""
 
     def children(self, correlation_id: str) -> list[str]:
-        """Correlations whose first event was caused by an event of this one, by their first position."""
+        """Correlations that hang under this one, by their first position.
+
+        Those whose first event was caused by an event of this one; and those whose first event was caused by one of
+        their own, and whose first later ``execution.run_started`` with a cause was caused by an event of this one.
+        """
 
     def tile(self, level: int, index: int) -> bytes | None:
         """A full tile of 256 hashes."""

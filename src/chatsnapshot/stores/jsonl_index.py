@@ -18,6 +18,7 @@ import apsw
 from chatsnapshot.integrity import TILE_HASHES, Tile
 from chatsnapshot.jsonvalue import blob_digests
 from chatsnapshot.stores.base import Head, Row
+from chatsnapshot.stores.hanging import children_query, hangs_late
 from chatsnapshot.stores.jsonl_file import Stamp
 from chatsnapshot.stores.jsonl_scan import Damage
 from chatsnapshot.stores.jsonl_segments import Place
@@ -25,7 +26,7 @@ from chatsnapshot.stores.jsonl_segments import Place
 __all__ = ["IndexHead", "JsonlIndex", "Sealed", "connect", "transaction"]
 
 APPLICATION_ID = 0x43534A31  # "CSJ1"
-VERSION = 1
+VERSION = 2
 _BUSY_TIMEOUT_MS = 30_000
 _CACHE_KIB = 32_768
 _CHECKPOINT_PAGES = 4_000
@@ -62,6 +63,7 @@ CREATE TABLE entry (
 CREATE UNIQUE INDEX entry_event_id ON entry (event_id);
 CREATE UNIQUE INDEX entry_correlation ON entry (correlation_id, sequence);
 CREATE INDEX entry_child ON entry (causation_id) WHERE sequence = 1 AND causation_id IS NOT NULL;
+CREATE INDEX entry_late ON entry (causation_id) WHERE sequence > 1 AND causation_id IS NOT NULL;
 CREATE TABLE tile (
   level INTEGER NOT NULL,
   number INTEGER NOT NULL,
@@ -111,6 +113,7 @@ _NAMES = (
     "projection",
     "projection_state",
 )
+_CHILDREN = children_query("entry", "{of}.sequence > 1")
 _INSERT = "INSERT INTO entry VALUES (?,?,?,?,?,?,?,?)"
 _PLACE = "position, segment, offset, length"
 
@@ -270,7 +273,7 @@ class JsonlIndex:
         """Rows whose lines stand one after another from ``offset``."""
         places: list[tuple[object, ...]] = []
         for row, length in zip(rows, lengths, strict=False):
-            cause = row[8] if row[1] == 1 else None
+            cause = row[8] if row[1] == 1 or hangs_late(row[4], row[1], row[8]) else None
             places.append((row[0], row[3], row[7], row[1], cause, segment, offset, length))
             offset += length
         if len(places) == 1:
@@ -340,16 +343,8 @@ class JsonlIndex:
         return sorted(set(found))
 
     def children(self, correlation_id: str) -> list[str]:
-        """Correlations whose first event was caused by an event of this one."""
-        return [
-            found
-            for (found,) in self.db.execute(
-                "SELECT child.correlation_id FROM entry AS parent JOIN entry AS child "
-                "ON child.causation_id = parent.event_id AND child.sequence = 1 "
-                "WHERE parent.correlation_id = ?1 AND child.correlation_id <> ?1 ORDER BY child.position",
-                (correlation_id,),
-            )
-        ]
+        """Correlations that hang under this one."""
+        return [found for found, _ in self.db.execute(_CHILDREN, (correlation_id,))]
 
     # --- damage, erasing, blobs ---
 

@@ -29,6 +29,7 @@ from chatsnapshot.stores.base import (
     Traits,
 )
 from chatsnapshot.stores.clockwatch import ClockWatch
+from chatsnapshot.stores.hanging import hangs_late
 from chatsnapshot.stores.identity import new_identity
 from chatsnapshot.stores.imports import check_rows, named_positions
 from chatsnapshot.stores.matching import matcher
@@ -154,17 +155,24 @@ class MemoryStore:
             return self._last_sequence(correlation_id)
 
     def children(self, correlation_id: str) -> list[str]:
-        """Correlations whose first event was caused by an event of this one."""
+        """Correlations that hang under this one."""
         with self._lock:
             self._open()
             mine = {self._rows[place - 1][EVENT_ID] for place in self._correlations.get(correlation_id, ())}
-            firsts = sorted(places[0] for places in self._correlations.values())
-            return [
-                self._rows[place - 1][CORRELATION_ID]
-                for place in firsts
-                if self._rows[place - 1][CAUSATION_ID] in mine
-                and self._rows[place - 1][CORRELATION_ID] != correlation_id
-            ]
+            every = sorted(self._correlations.items(), key=lambda pair: pair[1][0])
+            return [one for one, places in every if one != correlation_id and self._hangs_by(places) in mine]
+
+    def _hangs_by(self, places: Sequence[int]) -> bytes | None:
+        """The id of the event by which a correlation hangs under another; ``None`` where no event tells."""
+        first = self._rows[places[0] - 1]
+        cause: bytes | None = first[CAUSATION_ID]
+        if cause is None:
+            return None
+        at = self._places.get(cause)
+        if at is None or self._rows[at - 1][CORRELATION_ID] != first[CORRELATION_ID]:
+            return cause
+        rows = (self._rows[place - 1] for place in places)
+        return next((row[8] for row in rows if hangs_late(row[4], row[1], row[8])), None)
 
     def tile(self, level: int, index: int) -> bytes | None:
         """A full tile."""

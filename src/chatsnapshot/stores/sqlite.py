@@ -38,13 +38,13 @@ from chatsnapshot.stores.base import (
 from chatsnapshot.stores.clockwatch import ClockWatch
 from chatsnapshot.stores.filelock import file_lock, interruptible
 from chatsnapshot.stores.forking import at_work
+from chatsnapshot.stores.hanging import children_query
 from chatsnapshot.stores.imports import check_rows, named_positions
 from chatsnapshot.stores.leaving import leave_open
 from chatsnapshot.stores.planning import Plan, known_ids, plan
 from chatsnapshot.stores.sqlite_errors import is_unwritten, mapped
 from chatsnapshot.stores.sqlite_examine import examine
 from chatsnapshot.stores.sqlite_read import ReaderPool, one_snapshot, read_page, rows_by_id
-from chatsnapshot.stores.sqlite_views import add_views
 from chatsnapshot.stores.sqlite_write import SqliteWriter
 from chatsnapshot.stores.statekeys import state_keys
 
@@ -114,7 +114,7 @@ class SqliteStore:
                     found = sqlite_schema.create(db, self._ledger, time.time_ns(), identity)
                 else:
                     found = sqlite_schema.ledger_id(db, self._ledger, self.path)
-                add_views(db, self._names)
+                sqlite_schema.complete(db, self._ledger)
                 return found
         except apsw.Error as error:
             raise mapped(error, self.path) from error
@@ -408,18 +408,10 @@ class SqliteStore:
             return self._writer.last_sequence(db, correlation_id)
 
     def children(self, correlation_id: str) -> list[str]:
-        """Correlations whose first event was caused by an event of this one."""
-        entry = self._names["entry"]
+        """Correlations that hang under this one."""
+        query = children_query(self._names["entry"])
         with self._reading() as db:
-            return [
-                found
-                for (found,) in db.execute(
-                    f"SELECT child.correlation_id FROM {entry} AS parent JOIN {entry} AS child "
-                    "ON child.causation_id = parent.event_id AND child.sequence = 1 "
-                    "WHERE parent.correlation_id = ?1 AND child.correlation_id <> ?1 ORDER BY child.position",
-                    (correlation_id,),
-                )
-            ]
+            return [found for found, _ in db.execute(query, (correlation_id,))]
 
     def tile(self, level: int, index: int) -> bytes | None:
         """A full tile."""

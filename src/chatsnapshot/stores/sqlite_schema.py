@@ -92,6 +92,9 @@ CREATE TABLE {projection_state} (
 ) STRICT;
 """
 
+_LATE_INDEX = """CREATE INDEX {entry_late} ON {entry} (causation_id)
+  WHERE event_type = 'execution.run_started' AND sequence > 1 AND causation_id IS NOT NULL"""
+
 _TRIGGERS = (
     """CREATE TRIGGER {entry_append} BEFORE INSERT ON {entry}
 WHEN new.position IS NOT (SELECT coalesce(max(position), 0) + 1 FROM {entry})
@@ -239,6 +242,7 @@ def create(db: apsw.Connection, ledger: str, now_ns: int, identity: str = "") ->
         db.execute(_DATABASE)
         names = Names(ledger)
         db.execute(_TABLES.format_map(names))
+        db.execute(_LATE_INDEX.format_map(names))
         for trigger in _TRIGGERS:
             db.execute(trigger.format_map(names))
         make_views(db, names)
@@ -249,6 +253,34 @@ def create(db: apsw.Connection, ledger: str, now_ns: int, identity: str = "") ->
         if db.in_transaction:
             db.execute("ROLLBACK")
     return made
+
+
+def complete(db: apsw.Connection, ledger: str) -> None:
+    """Give a ledger that was made earlier what came later: views, an index. The caller holds the file lock.
+
+    Where the file cannot be written now, the ledger stays as it is: it is read as before, an index only makes it faster.
+    """
+    names = Names(ledger)
+    wanted = {
+        kind: names[name].strip('"') for kind, name in (("view", "ledger_runs"), ("index", "entry_late"))
+    }
+    there = set(db.execute("SELECT type, name FROM sqlite_schema WHERE name IN (?, ?)", (*wanted.values(),)))
+    missing = [kind for kind, name in wanted.items() if (kind, name) not in there]
+    if not missing:
+        return
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            if "view" in missing:
+                make_views(db, names)
+            if "index" in missing:
+                db.execute(_LATE_INDEX.format_map(names))
+            db.execute("COMMIT")
+        finally:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+    except (apsw.ReadOnlyError, apsw.BusyError, apsw.FullError):
+        pass
 
 
 def _known_id(db: apsw.Connection, ledger: str) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import apsw
 
-__all__ = ["add_views", "make_views"]
+__all__ = ["make_views"]
 
 
 def _uuid(column: str) -> str:
@@ -114,23 +114,3 @@ def make_views(db: apsw.Connection, names: Mapping[str, str]) -> None:
     """Make the views of a ledger, inside the caller's transaction."""
     for sql in (_EVENTS, _RUNS):
         db.execute(sql.format_map(names))
-
-
-def add_views(db: apsw.Connection, names: Mapping[str, str]) -> None:
-    """Give a ledger that was made before there were views its views; the caller holds the file lock.
-
-    Where the file cannot be written now, the ledger stays as it is.
-    """
-    wanted = names["ledger_runs"].strip('"')
-    if db.execute("SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name = ?", (wanted,)).get:
-        return
-    try:
-        db.execute("BEGIN IMMEDIATE")
-        try:
-            make_views(db, names)
-            db.execute("COMMIT")
-        finally:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-    except (apsw.ReadOnlyError, apsw.BusyError, apsw.FullError):
-        pass

@@ -259,15 +259,30 @@ class Model:
         return (found[::-1] if reverse else found)[:limit]
 
     def children(self, correlation_id: str) -> list[str]:
-        """Other correlations whose first event was caused by an event of this one, by their first position."""
-        mine = {known.event_id for known in self.entries if known.said.correlation_id == correlation_id}
+        """Other correlations that hang under this one, by their first position."""
+        where = {known.event_id: known.said.correlation_id for known in self.entries}
+        firsts = [known for known in self.entries if known.sequence == 1]
         return [
             known.said.correlation_id
-            for known in self.entries
-            if known.sequence == 1
-            and known.said.causation_id in mine
-            and known.said.correlation_id != correlation_id
+            for known in firsts
+            if known.said.correlation_id != correlation_id
+            and where.get(self._hangs_by(known, where)) == correlation_id
         ]
+
+    def _hangs_by(self, first: Known, where: Mapping[str | None, str]) -> str | None:
+        """The event by which a correlation hangs: its first event's cause, or that of its first start after it."""
+        cause, correlation = first.said.causation_id, first.said.correlation_id
+        if cause is None or where.get(cause) != correlation:
+            return cause
+        starts = (
+            known.said.causation_id
+            for known in self.entries
+            if known.said.correlation_id == correlation
+            and known.sequence > 1
+            and known.said.event_type == "execution.run_started"
+            and known.said.causation_id is not None
+        )
+        return next(starts, None)
 
     def root(self) -> bytes:
         """The root over the leaves seen."""

@@ -13,6 +13,7 @@ TYPES = (
     "execution.message",
     "execution.tool_call",
     "execution.tool_result",
+    "execution.run_started",
     "execution_log.line",
     "system.task_started",
     "ui.input_received",

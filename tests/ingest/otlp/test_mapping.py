@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+import chatsnapshot
 from chatsnapshot.ingest.otlp.kinds import TABLE
+from chatsnapshot.projections.views import list_runs
 
 ASKED = [{"role": "user", "parts": [{"type": "text", "content": "My lamp came broken."}]}]
 ANSWER = [
@@ -180,6 +182,37 @@ def test_a_child_agent_is_a_run_of_its_own_caused_by_the_span_around_it(otlp: An
     assert root.children[0].correlation_id == f"{otlp.TRACE}/{3:016x}"
     cause = otlp.ledger.get(root.children[0].cause)
     assert cause.event_type == "system.task_started"
+
+
+def test_a_child_with_a_conversation_of_its_own_hangs_under_its_parent_in_whatever_order_it_comes(
+    otlp: Any,
+) -> None:
+    agent = {"gen_ai.operation.name": "invoke_agent"}
+    child = {"gen_ai.conversation.id": "c-child"}
+    spans = [
+        otlp.span(5, "chat", chat(ASKED, ANSWER, **child), parent=4, at=210, took=10),
+        otlp.span(4, "look", {"openinference.span.kind": "CHAIN", **child}, parent=3, at=205, took=20),
+        otlp.span(3, "scribe", {**agent, **child, "gen_ai.agent.name": "scribe"}, parent=2, at=200, took=50),
+        otlp.span(
+            2, "ask", {"openinference.span.kind": "TOOL", "tool.name": "ask"}, parent=1, at=100, took=200
+        ),
+        otlp.span(1, "desk", {**agent, "gen_ai.agent.name": "desk"}),
+    ]
+    told = set()
+    for order in itertools.permutations(spans):
+        with chatsnapshot.open("memory:", validation="strict") as ledger:
+            one = type(otlp)(ledger)
+            for span in order:
+                one.take(span)
+            (root,) = list_runs(ledger)
+            (below,) = root.children
+            assert (root.name, below.name, below.link) == ("desk", "scribe", "child")
+            ids = {entry.position: entry.event_id for entry in ledger.read()}
+            edges = ledger.view("graph", one.TRACE).edges
+            told.add(
+                frozenset((ids[edge.source], ids[edge.target]) for edge in edges if edge.kind == "cause")
+            )
+    assert len(told) == 1
 
 
 def test_a_conversation_holds_the_runs_of_its_traces(otlp: Any) -> None:

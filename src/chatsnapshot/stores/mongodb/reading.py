@@ -10,6 +10,7 @@ from chatsnapshot.errors import Corrupt
 from chatsnapshot.integrity import canonical_json
 from chatsnapshot.limits import Limits
 from chatsnapshot.stores.base import EVENT_ID, PAYLOAD, POSITION, Head, Page, Query, Row
+from chatsnapshot.stores.hanging import RUN_STARTED
 from chatsnapshot.stores.matching import matcher
 from chatsnapshot.stores.mongodb.connecting import Collections, Document
 from chatsnapshot.stores.mongodb.documents import entry_id, row_of
@@ -84,22 +85,45 @@ def last_sequences(
 
 
 def children_of(on: Collections, ledger: str, correlation_id: str) -> list[str]:
-    """Correlations whose first event was caused by an event of this one, by their first position."""
+    """Correlations that hang under this one, by their first position."""
     causes = [
         bytes.fromhex(document["_id"][-36:].replace("-", ""))
         for document in on.entry.find({"ledger": ledger, "correlation_id": correlation_id}, {"_id": 1})
     ]
     found: dict[int, str] = {}
+    late: dict[str, int] = {}
     for first in range(0, len(causes), _IDS_AT_ONCE):
-        wanted = {
-            "ledger": ledger,
-            "sequence": 1,
-            "causation_id": {"$in": causes[first : first + _IDS_AT_ONCE], "$exists": True},
-        }
-        for document in on.entry.find(wanted, {"position": 1, "correlation_id": 1}):
-            if document["correlation_id"] != correlation_id:
-                found[document["position"]] = document["correlation_id"]
-    return [found[position] for position in sorted(found)]
+        caused = {"causation_id": {"$in": causes[first : first + _IDS_AT_ONCE], "$exists": True}}
+        begun = {"ledger": ledger, "sequence": 1, **caused}
+        for document in on.entry.find(begun, {"position": 1, "correlation_id": 1}):
+            found[document["position"]] = document["correlation_id"]
+        started = {"ledger": ledger, "event_type": RUN_STARTED, "sequence": {"$gt": 1}, **caused}
+        for document in on.entry.find(started, {"correlation_id": 1, "sequence": 1}):
+            child, sequence = document["correlation_id"], document["sequence"]
+            late[child] = min(sequence, late.get(child, sequence))
+    for child, sequence in late.items():
+        position = _hangs_late(on, ledger, child, sequence)
+        if position is not None:
+            found[position] = child
+    return [found[position] for position in sorted(found) if found[position] != correlation_id]
+
+
+def _hangs_late(on: Collections, ledger: str, correlation_id: str, sequence: int) -> int | None:
+    """The first position of a correlation whose start at ``sequence`` tells where it hangs, and nothing before it."""
+    of = {"ledger": ledger, "correlation_id": correlation_id}
+    first = on.entry.find_one({**of, "sequence": 1}, {"position": 1, "causation_id": 1})
+    if first is None or first.get("causation_id") is None:
+        return None
+    cause = on.entry.find_one({"_id": entry_id(ledger, bytes(first["causation_id"]))}, {"correlation_id": 1})
+    if cause is None or cause["correlation_id"] != correlation_id:
+        return None
+    before = {
+        **of,
+        "event_type": RUN_STARTED,
+        "sequence": {"$gt": 1, "$lt": sequence},
+        "causation_id": {"$exists": True},
+    }
+    return None if on.entry.find_one(before, {"_id": 1}) else int(first["position"])
 
 
 def read_page(

@@ -31,6 +31,15 @@ INDEXES: dict[str, dict[str, tuple[_Key, Document]]] = {
             [("ledger", 1), ("causation_id", 1)],
             {"partialFilterExpression": {"sequence": 1, "causation_id": {"$exists": True}}},
         ),
+        "late": (
+            [("ledger", 1), ("causation_id", 1), ("event_type", 1)],
+            {
+                "partialFilterExpression": {
+                    "event_type": "execution.run_started",
+                    "causation_id": {"$exists": True},
+                }
+            },
+        ),
         "blob": (
             [("ledger", 1), ("blobs", 1)],
             {"partialFilterExpression": {"blobs": {"$exists": True}}},

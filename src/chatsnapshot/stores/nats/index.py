@@ -30,7 +30,7 @@ from chatsnapshot.stores.sqlite_write import SqliteWriter
 __all__ = ["NAMES", "Added", "Index", "index_path"]
 
 APPLICATION_ID = 0x43534E31  # "CSN1"
-VERSION = 1
+VERSION = 2
 NAMES = Names("main")
 _BUSY_TIMEOUT_MS = 30_000
 _CACHE_KIB = 32_768
@@ -66,6 +66,8 @@ CREATE UNIQUE INDEX entry_event_id ON entry (event_id);
 CREATE UNIQUE INDEX entry_correlation ON entry (correlation_id, sequence);
 CREATE INDEX entry_type ON entry (event_type, position);
 CREATE INDEX entry_child ON entry (causation_id) WHERE sequence = 1 AND causation_id IS NOT NULL;
+CREATE INDEX entry_late ON entry (causation_id)
+  WHERE event_type = 'execution.run_started' AND sequence > 1 AND causation_id IS NOT NULL;
 CREATE TABLE tile (
   level INTEGER NOT NULL,
   number INTEGER NOT NULL,

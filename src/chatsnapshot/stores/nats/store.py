@@ -24,6 +24,7 @@ from chatsnapshot.stores.base import (
     Row,
     Traits,
 )
+from chatsnapshot.stores.hanging import children_query
 from chatsnapshot.stores.leaving import leave_open
 from chatsnapshot.stores.nats.address import read_address
 from chatsnapshot.stores.nats.answers import ApiError, Denied, Unanswered, Unsent, mapped
@@ -231,17 +232,9 @@ class NatsStore:
         return self._following(lambda db: engine.index.writer.last_sequence(db, correlation_id))
 
     def children(self, correlation_id: str) -> list[str]:
-        """Correlations whose first event was caused by an event of this one."""
+        """Correlations that hang under this one."""
         return self._following(
-            lambda db: [
-                str(found)
-                for (found,) in db.execute(
-                    "SELECT child.correlation_id FROM entry AS parent JOIN entry AS child "
-                    "ON child.causation_id = parent.event_id AND child.sequence = 1 "
-                    "WHERE parent.correlation_id = ?1 AND child.correlation_id <> ?1 ORDER BY child.position",
-                    (correlation_id,),
-                )
-            ]
+            lambda db: [str(found) for found, _ in db.execute(children_query("entry"), (correlation_id,))]
         )
 
     def tile(self, level: int, index: int) -> bytes | None:

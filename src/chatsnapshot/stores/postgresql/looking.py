@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+from chatsnapshot.stores.hanging import RUN_STARTED
 from chatsnapshot.stores.postgresql.connections import Connection
 
 __all__ = ["blob", "blobs", "children", "tile"]
 
+_CHILDREN = f"""
+SELECT child.correlation_id, child.position
+FROM chatsnapshot.entry AS parent JOIN chatsnapshot.entry AS child
+  ON child.ledger = parent.ledger AND child.causation_id = parent.event_id AND child.sequence = 1
+WHERE parent.ledger = %(ledger)s AND parent.correlation_id = %(of)s AND child.correlation_id <> %(of)s
+UNION
+SELECT first.correlation_id, first.position
+FROM chatsnapshot.entry AS parent JOIN chatsnapshot.entry AS child
+  ON child.ledger = parent.ledger AND child.causation_id = parent.event_id
+  AND child.event_type = '{RUN_STARTED}' AND child.sequence > 1
+JOIN chatsnapshot.entry AS first
+  ON first.ledger = child.ledger AND first.correlation_id = child.correlation_id AND first.sequence = 1
+WHERE parent.ledger = %(ledger)s AND parent.correlation_id = %(of)s AND child.correlation_id <> %(of)s
+  AND EXISTS (
+    SELECT 1 FROM chatsnapshot.entry AS inside
+    WHERE inside.ledger = first.ledger AND inside.event_id = first.causation_id
+      AND inside.correlation_id = first.correlation_id)
+  AND NOT EXISTS (
+    SELECT 1 FROM chatsnapshot.entry AS before
+    WHERE before.ledger = child.ledger AND before.correlation_id = child.correlation_id
+      AND before.sequence > 1 AND before.sequence < child.sequence
+      AND before.event_type = '{RUN_STARTED}' AND before.causation_id IS NOT NULL)
+ORDER BY 2"""
+
 
 def children(db: Connection, ledger: int, correlation_id: str) -> list[str]:
-    """Correlations whose first event was caused by an event of this one."""
-    found = db.execute(
-        "SELECT child.correlation_id FROM chatsnapshot.entry AS parent JOIN chatsnapshot.entry AS child "
-        "ON child.ledger = parent.ledger AND child.causation_id = parent.event_id AND child.sequence = 1 "
-        "WHERE parent.ledger = %s AND parent.correlation_id = %s AND child.correlation_id <> %s "
-        "ORDER BY child.position",
-        (ledger, correlation_id, correlation_id),
-    )
-    return [correlation for (correlation,) in found]
+    """Correlations that hang under this one."""
+    found = db.execute(_CHILDREN, {"ledger": ledger, "of": correlation_id})
+    return [correlation for correlation, _ in found]
 
 
 def tile(db: Connection, ledger: int, level: int, index: int) -> bytes | None:

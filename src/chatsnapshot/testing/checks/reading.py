@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import Any
 
 from chatsnapshot.envelope import LedgerEntry
@@ -291,6 +292,34 @@ def child_runs_are_those_whose_first_event_was_caused_by_the_parent(bench: Bench
         expect_equal(store_of(ledger).children("nowhere"), [], "children of an unknown correlation")
         family = [entry.payload["number"] for entry in ledger.replay("parent", children=True)]
         expect_equal(family, [0, 1, 2, 5, 6, 7], "replay with children, by position")
+
+
+@check("reading")
+def a_run_whose_start_came_late_hangs_under_the_cause_of_its_start(bench: Bench) -> None:
+    start, never = new_id(Random(1)), new_id(Random(2))
+    late = {"event_type": "execution.run_started"}
+    with bench.open() as ledger:
+        parent = ledger.record(**event(0, "parent"))
+        stranger = ledger.record(**event(1, "stranger"))
+        # From the inside out: what happened in the run, its start, and another start.
+        ledger.record(**event(2, "child", causation_id=start))
+        ledger.record(**event(3, "child", causation_id=parent, event_id=start, **late))
+        ledger.record(**event(4, "child", causation_id=stranger, **late))
+        # What began without a cause, under another, or under what never came, does not move.
+        ledger.record(**event(5, "orphan", causation_id=never))
+        ledger.record(**event(6, "orphan", causation_id=parent))
+        ledger.record(**event(7, "orphan", causation_id=parent, **late))
+        ledger.record(**event(8, "root"))
+        ledger.record(**event(9, "root", causation_id=parent, **late))
+        ledger.record(**event(10, "settled", causation_id=stranger))
+        ledger.record(**event(11, "settled", causation_id=parent, **late))
+        ledger.record(**event(12, "parent", causation_id=parent, **late))
+        expect_equal(store_of(ledger).children("parent"), ["child"], "children of the parent")
+        expect_equal(store_of(ledger).children("stranger"), ["settled"], "children of the stranger")
+        for alone in ("child", "orphan", "root", "settled"):
+            expect_equal(store_of(ledger).children(alone), [], f"children of {alone}")
+        family = [entry.payload["number"] for entry in ledger.replay("parent", children=True)]
+        expect_equal(family, [0, 2, 3, 4, 12], "replay with children, by position")
 
 
 @check("reading")
