@@ -169,6 +169,8 @@ def _instrumented(runtime: str) -> Callable[[], contextlib.AbstractContextManage
         memory = importlib.import_module("opentelemetry.sdk.trace.export.in_memory_span_exporter")
         if runtime == "pydantic_ai":
             agents = importlib.import_module("pydantic_ai")
+        elif runtime == "strands":
+            tracing = importlib.import_module("strands.telemetry.tracer").get_tracer()
         else:
             module, name = _INSTRUMENTORS[runtime]
             instrumentor = getattr(importlib.import_module(module), name)
@@ -185,6 +187,12 @@ def _instrumented(runtime: str) -> Callable[[], contextlib.AbstractContextManage
                 yield
             finally:
                 agents.Agent.instrument_all(False)
+        elif runtime == "strands":
+            before, tracing.tracer = tracing.tracer, provider.get_tracer("strands-agents")
+            try:
+                yield
+            finally:
+                tracing.tracer = before
         else:
             instrumentor().instrument(tracer_provider=provider)
             try:
