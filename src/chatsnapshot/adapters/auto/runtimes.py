@@ -43,6 +43,7 @@ RUNTIMES: tuple[Runtime, ...] = (
     Runtime("agent_framework", "agent_framework", "agent_framework", "AgentFrameworkRecorder"),
     Runtime("smolagents", "smolagents", "smolagents", "SmolagentsRecorder"),
     Runtime("strands", "strands", "strands", "StrandsRecorder"),
+    Runtime("agno", "agno.agent", "agno", "AgnoRecorder", ("agno",)),
     Runtime("mcp", "mcp", "mcp_calls", "McpClientRecorder"),
 )
 

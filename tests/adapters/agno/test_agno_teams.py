@@ -1,0 +1,234 @@
+"""Runs inside of runs: members of teams, steps of workflows, agents in tools."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+WAYS = ["run", "run stream", "arun", "arun stream"]
+
+
+def go(owner: Any, way: str, asked: Any = "Go") -> Any:
+    async def run() -> Any:
+        if "stream" not in way:
+            return await owner.arun(asked)
+        found = owner.arun(asked, stream=True, stream_events=True)
+        return [one async for one in (await found if asyncio.iscoroutine(found) else found)]
+
+    if way.startswith("arun"):
+        return asyncio.run(run())
+    if "stream" in way:
+        return list(owner.run(asked, stream=True, stream_events=True))
+    return owner.run(asked)
+
+
+def team(members: list[Any], *answers: Any, name: str = "alpha", **options: Any) -> Any:
+    from agno.team import Team
+
+    from chatsnapshot.testing.runtimes.agno import scripted
+
+    return Team(members=members, model=scripted(*answers), name=name, telemetry=False, **options)
+
+
+def flow(*steps: Any, **options: Any) -> Any:
+    from agno.workflow import Workflow
+
+    return Workflow(name="flow", steps=list(steps), telemetry=False, **options)
+
+
+def to_beta(task: str = "Help") -> list[Any]:
+    return [("delegate_task_to_member", {"member_id": "beta", "task": task})]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_member_of_a_team_is_a_child_run_of_the_call_that_it_answers(
+    recorder: Any, ledger: Any, agent: Any, told: Any, way: str
+) -> None:
+    go(recorder.attach(team([agent("beta", "beta says")], to_beta(), "done")), way)
+    assert told("beta")[0] == "run_started beta <- tool_call call_1"
+    outer, inner = ledger.read(event_type="execution.run_started")
+    assert inner.payload["parent_run_id"] == outer.payload["run_id"]
+    assert inner.correlation_id != outer.correlation_id
+    (result,) = ledger.read(event_type="execution.tool_result")
+    assert result.payload["result"] == "beta says"
+    assert not list(ledger.read(event_type="execution.handoff"))
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+def test_members_that_work_beside_each_other_are_children_of_one_call(
+    recorder: Any, agent: Any, told: Any, way: str
+) -> None:
+    from agno.team import TeamMode
+
+    asked = [("delegate_task_to_members", {"task": "Help"})]
+    members = [agent("beta", "b"), agent("gamma", "c")]
+    go(recorder.attach(team(members, asked, "done", mode=TeamMode.broadcast)), way)
+    for name in ("beta", "gamma"):
+        assert told(name)[0] == f"run_started {name} <- tool_call call_1"
+        assert told(name)[-1] == f"run_completed {name} <- message assistant"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_team_whose_members_answer_hands_over(
+    recorder: Any, ledger: Any, agent: Any, told: Any, way: str
+) -> None:
+    from agno.team import TeamMode
+
+    go(recorder.attach(team([agent("beta", "beta here")], to_beta(), mode=TeamMode.route)), way)
+    (handoff,) = ledger.read(event_type="execution.handoff")
+    assert (handoff.payload["from"], handoff.payload["to"]) == ("alpha", "beta")
+    assert "handoff <- tool_call call_1" in told("alpha")
+    assert told("beta")[0] == "run_started beta <- tool_call call_1"
+
+
+def test_a_handoff_names_the_member_and_not_its_id(recorder: Any, ledger: Any, agent: Any) -> None:
+    from agno.team import TeamMode
+
+    over = [("delegate_task_to_member", {"member_id": "beta-desk", "task": "Help"})]
+    recorder.attach(team([agent("Beta Desk", "here")], over, mode=TeamMode.route)).run("Go")
+    (handoff,) = ledger.read(event_type="execution.handoff")
+    assert handoff.payload["to"] == "Beta Desk"
+
+
+def test_a_team_in_a_team_is_a_child_with_children(recorder: Any, ledger: Any, agent: Any, told: Any) -> None:
+    inner = team(
+        [agent("gamma", "deep")], [("delegate_task_to_member", {"member_id": "gamma", "task": "Dig"})], "up"
+    )
+    inner.name = "beta"
+    recorder.attach(team([inner], to_beta(), "done")).run("Go")
+    starts = {one.payload["agent"]: one.payload for one in ledger.read(event_type="execution.run_started")}
+    assert starts["gamma"]["parent_run_id"] == starts["beta"]["run_id"]
+    assert starts["beta"]["parent_run_id"] == starts["alpha"]["run_id"]
+
+
+def test_an_agent_in_a_tool_is_a_child_though_only_the_outer_is_attached(
+    recorder: Any, agent: Any, told: Any
+) -> None:
+    beta = agent("beta", "child says hi")
+
+    async def ask_child(question: str) -> str:
+        """Ask the child."""
+        return str((await beta.arun(question)).content)
+
+    asked = [("ask_child", {"question": "hi"}), ("ask_child", {"question": "ho"})]
+    beta.model = agent("", "one", "two").model
+    asyncio.run(recorder.attach(agent("alpha", asked, "done", tools=[ask_child])).arun("Go"))
+    starts = [line for line in told("beta") if line.startswith("run_started")]
+    assert sorted(starts) == ["run_started beta <- tool_call call_1", "run_started beta <- tool_call call_2"]
+
+
+def test_what_a_tool_records_is_caused_by_its_call(recorder: Any, ledger: Any, agent: Any, told: Any) -> None:
+    def note() -> Any:
+        """Note something."""
+        ledger.record("execution.artifact", {"name": "before"})
+        yield "half"
+        ledger.record("execution.artifact", {"name": "after"})
+        yield " done"
+
+    recorder.attach(agent("alpha", [("note", {})], "done", tools=[note])).run("Go")
+    assert told().count("artifact <- tool_call call_1") == 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_steps_of_a_workflow_follow_each_other_and_their_agents_are_their_children(
+    recorder: Any, ledger: Any, agent: Any, told: Any, way: str
+) -> None:
+    from agno.workflow import Step, StepOutput
+
+    def shout(step_input: Any) -> Any:
+        return StepOutput(content=str(step_input.previous_step_content).upper())
+
+    go(
+        recorder.attach(
+            flow(Step(name="one", agent=agent("alpha", "quiet")), Step(name="two", executor=shout))
+        ),
+        way,
+    )
+    assert told("flow") == [
+        "run_started flow",
+        "task_started one-1 <- run_started flow",
+        "task_completed one-1 <- task_started one-1",
+        "task_started two-1 <- task_completed one-1",
+        "task_completed two-1 <- task_started two-1",
+        "run_completed flow <- task_completed two-1",
+    ]
+    assert told("alpha")[0] == "run_started alpha <- task_started one-1"
+    (ended,) = (
+        one for one in ledger.read(event_type="execution.run_completed") if one.payload["agent"] == "flow"
+    )
+    assert ended.payload["output"] == "QUIET"
+
+
+@pytest.mark.parametrize("way", ["run", "run stream", "arun"])
+def test_steps_beside_each_other_keep_their_agents_apart(
+    recorder: Any, agent: Any, told: Any, way: str
+) -> None:
+    from agno.workflow import Parallel, Step
+
+    both = Parallel(
+        Step(name="p1", agent=agent("beta", "b")), Step(name="p2", agent=agent("gamma", "c")), name="both"
+    )
+    go(recorder.attach(flow(Step(name="one", agent=agent("alpha", "a")), both)), way)
+    assert told("beta")[0] == "run_started beta <- task_started p1-1"
+    assert told("gamma")[0] == "run_started gamma <- task_started p2-1"
+    assert "task_started p1-1 <- task_completed one-1" in told("flow")
+    assert "task_started p2-1 <- task_completed one-1" in told("flow")
+
+
+def test_a_step_that_fails_says_why(recorder: Any, ledger: Any, told: Any) -> None:
+    from agno.workflow import HumanReview, OnError, Step
+
+    def fail(step_input: Any) -> Any:
+        raise ValueError("no such city")
+
+    workflow = recorder.attach(
+        flow(Step(name="one", executor=fail, human_review=HumanReview(on_error=OnError.fail)))
+    )
+    with pytest.raises(Exception, match="no such city"):
+        workflow.run("Go")
+    tasks = list(ledger.read(event_type="system.task_failed"))
+    assert "no such city" in tasks[0].payload["error"]["message"]
+    (ended,) = ledger.read(event_type="execution.run_failed")
+    assert "no such city" in ended.payload["error"]["message"]
+
+
+def test_a_workflow_of_a_function_is_a_run_with_its_agents(
+    recorder: Any, ledger: Any, agent: Any, told: Any
+) -> None:
+    from agno.workflow import Workflow
+
+    alpha = agent("alpha", "one says")
+
+    def whole(workflow: Any, execution_input: Any) -> Any:
+        return alpha.run(execution_input.input).content
+
+    recorder.attach(Workflow(name="flow", steps=whole, telemetry=False)).run("Go", session_id="s1")
+    assert told("flow") == ["run_started flow", "run_completed flow <- run_started flow"]
+    assert told("alpha")[0] == "run_started alpha <- run_started flow"
+    assert next(iter(ledger.read())).correlation_id == "s1"
+
+
+def test_a_workflow_in_a_workflow_is_a_child_of_its_step(recorder: Any, agent: Any, told: Any) -> None:
+    from agno.workflow import Step
+
+    inner = flow(Step(name="deep", agent=agent("alpha", "one says")))
+    inner.name = "inner"
+    recorder.attach(flow(Step(name="one", workflow=inner))).run("Go")
+    assert told("inner")[0] == "run_started inner <- task_started one-1"
+    assert told("alpha")[0] == "run_started alpha <- task_started deep-1"
+
+
+def test_a_workflow_in_the_background_ends_when_it_does(recorder: Any, agent: Any, told: Any) -> None:
+    from agno.db.in_memory import InMemoryDb
+    from agno.workflow import Step
+
+    async def run() -> None:
+        step = Step(name="one", agent=agent("alpha", "one says"))
+        output = await recorder.attach(flow(step, db=InMemoryDb())).arun("Go", background=True)
+        assert output.status.value == "PENDING"
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()}, timeout=10)
+
+    asyncio.run(run())
+    assert told("flow")[-1] == "run_completed flow <- task_completed one-1"
