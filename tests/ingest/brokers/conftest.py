@@ -68,16 +68,19 @@ def stream(servers: Callable[[str], Any], require: Callable[[object, str], None]
 class Entries:
     """One stream of Redis in database 0; ``do`` gives the answer to a command as it came."""
 
-    def __init__(self, server: Any) -> None:
+    def __init__(self, server: Any, name: str = "", password: str | None = None) -> None:
         self.server = server
-        self.name = f"s:{uuid.uuid4().hex[:12]}"
+        self.name = name or f"s:{uuid.uuid4().hex[:12]}"
         self.url = f"{server.url}?stream={self.name}"
+        self._password = password
 
     def do(self, *commands: tuple[Any, ...]) -> list[Any]:
         async def run() -> list[Any]:
             from redis.asyncio import Connection
 
-            connection = Connection(host="127.0.0.1", port=self.server.port, protocol=2)
+            connection = Connection(
+                host="127.0.0.1", port=self.server.port, password=self._password, protocol=2
+            )
             await connection.connect()
             try:
                 for command in commands:
@@ -120,11 +123,18 @@ def redis_servers() -> Iterator[list[Any]]:
 
 
 @pytest.fixture
-def entries(redis_servers: list[Any], require: Callable[[object, str], None]) -> Entries:
-    """A new stream of Redis; its first entry makes it."""
-    (server,) = redis_servers
-    require(not isinstance(server, str), f"a Redis server ({server})")
-    return Entries(server)
+def entries_of(require: Callable[[object, str], None]) -> Callable[..., Entries]:
+    """``entries_of(server)``: a new stream of a Redis server of the test's own; its first entry makes it."""
+    from chatsnapshot.testing.servers.redis import RedisServer
+
+    require(not RedisServer.missing(), f"a Redis server ({RedisServer.missing()})")
+    return Entries
+
+
+@pytest.fixture
+def entries(redis_servers: list[Any], entries_of: Callable[..., Entries]) -> Entries:
+    """A new stream of the Redis server that tests share; its first entry makes it."""
+    return entries_of(redis_servers[0])
 
 
 class Command:

@@ -23,6 +23,7 @@ from chatsnapshot.ingest.brokers.redis import follow
 from chatsnapshot.ingest.brokers.redisaddress import read_stream
 from chatsnapshot.ingest.brokers.redislink import Link, Lost
 from chatsnapshot.ingest.brokers.taking import BrokerReport, Taker
+from chatsnapshot.testing.faults import Proxy
 from chatsnapshot.testing.servers.redis import RedisServer
 
 
@@ -58,6 +59,23 @@ def followed(ledger: Any) -> Followed:
         return asyncio.run(work), notes
 
     return run
+
+
+def followed_until(url: str, ledger: Any, done: Callable[[list[str]], bool]) -> list[str]:
+    """Follow a URL in this process while ``done`` is asked from another thread; gives what was noted."""
+    notes: list[str] = []
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        work = asyncio.ensure_future(follow(read_stream(url), Taker(ledger), stop, note=notes.append))
+        watch = asyncio.ensure_future(asyncio.to_thread(until, lambda: done(notes)))
+        await asyncio.wait([work, watch], return_when=asyncio.FIRST_COMPLETED)
+        stop.set()
+        await work
+        await watch
+
+    asyncio.run(run())
+    return notes
 
 
 def numbers(ledger: Any) -> list[int]:
@@ -100,25 +118,89 @@ def test_kill_9_in_the_middle_of_a_batch_loses_nothing_doubles_nothing_and_keeps
     assert entries.left() == 0
 
 
-def test_a_server_that_is_killed_and_comes_back_is_waited_for_with_one_line(
+def test_a_server_that_is_killed_in_the_middle_of_a_batch_and_comes_back_is_waited_for_with_one_line(
     entries: Any, ingest: Any
 ) -> None:
-    entries.add(*[event(number) for number in range(100)])
-    process = ingest.start(f"{entries.url}&group=one")
-    until(lambda: ingest.stored() == 100)
+    entries.add(*[event(number) for number in range(1_000)])
+    process = ingest.start(f"{entries.url}&group=one&batch=20")
+    until(lambda: ingest.stored() > 0)
     entries.server.kill()
     entries.server.start()
-    entries.add(*[event(number) for number in range(100, 200)])
-    until(lambda: ingest.stored() == 200)
+    entries.add(*[event(number) for number in range(1_000, 1_100)])
+    until(lambda: ingest.stored() == 1_100)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 0 and err.count("waiting for it") == 1, err
     assert "Traceback" not in err
-    assert ingest.numbers() == list(range(200))
+    assert ingest.numbers() == list(range(1_100))
     assert entries.left() == 0
 
 
-@pytest.mark.parametrize("at", ["XREADGROUP", "XACK", "XPENDING"])
+def test_a_replica_that_takes_over_goes_on_with_what_it_knows(entries_of: Any, ledger: Any) -> None:
+    """A real fail-over: the first server is killed, and its replica is promoted and moves to its address."""
+    quick = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
+    with RedisServer(*quick) as first, RedisServer(*quick) as second:
+        entries = entries_of(first)
+        copy = entries_of(second, entries.name)
+        entries.add(*[event(number) for number in range(50)])
+        copy.do(("REPLICAOF", "127.0.0.1", first.port))
+        until(lambda: copy.do(("XLEN", entries.name)) == [50])
+        # A replica takes nothing: it is waited for.
+        assert "READONLY" in followed_until(f"{copy.url}&group=one", ledger, bool)[0]
+
+        def fail_over(notes: list[str]) -> bool:
+            if first.pid and ledger.head == 50:
+                first.kill()
+                copy.do(("REPLICAOF", "NO", "ONE"), ("CONFIG", "SET", "port", first.port))
+                second.port = first.port
+                copy.add(*[event(number) for number in range(50, 100)])
+            return ledger.head == 100
+
+        notes = followed_until(f"{entries.url}&group=one", ledger, fail_over)
+        assert len(notes) == 1 and "waiting for it" in notes[0]
+        assert copy.left() == 0
+    assert numbers(ledger) == list(range(100))
+
+
+def test_answers_that_a_network_loses_change_nothing(
+    entries: Any, followed: Followed, ledger: Any, seeded: Any
+) -> None:
+    with Proxy(("127.0.0.1", entries.server.port)) as proxy:
+        url = f"redis://127.0.0.1:{proxy.address[1]}?stream={entries.name}&group=one&batch=5"
+        for start in (0, 20, 40):
+            entries.add(*[event(number) for number in range(start, start + 20)])
+            proxy.lose_answer(after=seeded.randrange(4, 14))
+            report, notes = followed(url)
+            assert report.refused_count == 0 and len(notes) <= 1
+    assert proxy.counts.lost == 3
+    assert numbers(ledger) == list(range(60))
+    assert entries.left() == 0
+
+
+def test_a_server_that_says_nothing_is_given_up_and_asked_anew(
+    entries: Any, followed: Followed, ledger: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chatsnapshot.ingest.brokers.redislink._ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("chatsnapshot.ingest.brokers.redis._BLOCK_MS", 50)
+    entries.add(event(0))
+    with Proxy(("127.0.0.1", entries.server.port)) as proxy:
+        notes: list[str] = []
+
+        def mend(said: list[str]) -> bool:
+            if said and not notes:
+                notes.extend(said)
+                proxy.heal()
+                entries.add(event(1))
+            elif not said and ledger.head == 1:
+                proxy.stall()
+            return ledger.head == 2
+
+        url = f"redis://127.0.0.1:{proxy.address[1]}?stream={entries.name}&group=one"
+        assert len(followed_until(url, ledger, mend)) == 1
+    assert "Timeout" in notes[0] and numbers(ledger) == [0, 1]
+
+
+@pytest.mark.parametrize("at", ["XREADGROUP", "XACK"])
 def test_a_lost_answer_changes_nothing(
     entries: Any, followed: Followed, ledger: Any, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
@@ -416,41 +498,19 @@ def test_a_stream_that_is_not_there_yet_is_waited_for_or_told_until_idle(
     assert ingest.numbers() == [0, 1]
 
 
-def test_a_server_that_kept_nothing_has_its_group_made_anew(ledger: Any) -> None:
-    notes: list[str] = []
+def test_a_server_that_kept_nothing_has_its_group_made_anew(entries_of: Any, ledger: Any) -> None:
     with RedisServer(durable=False) as server:
+        entries = entries_of(server)
+        entries.add(event(1))
 
-        async def run() -> None:
-            from redis.asyncio import Connection
+        def restart(notes: list[str]) -> bool:
+            if ledger.head == 1 and not notes:
+                server.kill()
+                server.start()
+                entries.add(event(2))
+            return ledger.head == 2
 
-            async def add(number: int) -> None:
-                connection = Connection(host="127.0.0.1", port=server.port, protocol=2)
-                await connection.connect()
-                await connection.send_command("XADD", "s", "*", "data", json.dumps(event(number)))
-                await connection.read_response()
-                await connection.disconnect()
-
-            async def head(number: int) -> None:
-                async def wait() -> None:
-                    while ledger.head < number:
-                        await asyncio.sleep(0.01)
-
-                await asyncio.wait_for(wait(), 20)
-
-            stop = asyncio.Event()
-            await add(1)
-            work = asyncio.ensure_future(
-                follow(read_stream(f"{server.url}?stream=s"), Taker(ledger), stop, note=notes.append)
-            )
-            await head(1)
-            server.kill()
-            server.start()
-            await add(2)
-            await head(2)
-            stop.set()
-            await work
-
-        asyncio.run(run())
+        notes = followed_until(entries.url, ledger, restart)
     assert numbers(ledger) == [1, 2]
     assert len(notes) == 2 and "waiting for it" in notes[0] and "made anew" in notes[1]
 
@@ -461,10 +521,7 @@ def test_a_key_that_is_no_stream_is_told(entries: Any, followed: Followed) -> No
         followed(entries.url)
 
 
-def test_passwords_users_and_what_they_may_not_do(
-    require: Callable[[object, str], None], followed: Followed, ledger: Any
-) -> None:
-    require(not RedisServer.missing(), "a Redis server")
+def test_passwords_users_and_what_they_may_not_do(entries_of: Any, followed: Followed, ledger: Any) -> None:
     user = "--user reader on >pw% ~s +xreadgroup +xack +xclaim +xautoclaim +xpending"
     with RedisServer("--requirepass", "hun:ter2", *user.split()) as server:
         place = f"127.0.0.1:{server.port}/0?stream=s&group=one"
@@ -475,20 +532,9 @@ def test_passwords_users_and_what_they_may_not_do(
         with pytest.raises(LedgerError, match=r"there is no group 'one' .*may not make it; do XGROUP CREATE"):
             followed(f"redis://reader:pw%25@{place}")
 
-        async def prepare() -> None:
-            from redis.asyncio import UnixDomainSocketConnection
-
-            connection = UnixDomainSocketConnection(path=server.socket, password="hun:ter2", protocol=2)
-            await connection.connect()
-            for command in (
-                ("XADD", "s", "*", "data", json.dumps(event(1))),
-                ("XGROUP", "CREATE", "s", "one", "0"),
-            ):
-                await connection.send_command(*command)
-                await connection.read_response()
-            await connection.disconnect()
-
-        asyncio.run(prepare())
+        entries = entries_of(server, "s", "hun:ter2")
+        entries.add(event(1))
+        entries.do(("XGROUP", "CREATE", "s", "one", "0"))
         assert followed(f"redis://reader:pw%25@{place}")[0].stored == 1
         with pytest.raises(LedgerError, match="does not allow this user"):
             followed(f"redis://reader:pw%25@127.0.0.1:{server.port}/0?stream=other")
@@ -526,6 +572,8 @@ def test_what_answers_in_another_protocol_is_told(followed: Followed) -> None:
             with listening.accept()[0] as client:
                 client.recv(1000)
                 client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                while client.recv(1000):
+                    pass
 
         thread = threading.Thread(target=answer)
         thread.start()

@@ -59,6 +59,8 @@ class RedisStream(NamedTuple):
         options.update(host=self.host, port=self.port)
         if self.tls:
             self._check_files()
+            # Said, because it was not the default of redis-py until version 6.
+            options.update(ssl_cert_reqs="required", ssl_check_hostname=True)
             named = {"tls_ca": "ssl_ca_certs", "tls_cert": "ssl_certfile", "tls_key": "ssl_keyfile"}
             options.update({named[name]: path for name, path in self.tls_files.items()})
         return options

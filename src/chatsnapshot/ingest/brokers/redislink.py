@@ -134,7 +134,9 @@ def told(error: BaseException) -> Lost | Refusal | Exception:
     inner = error.__cause__ or (error.args[0] if error.args else None)
     if isinstance(error, theirs.ConnectionError) and isinstance(inner, theirs.RedisError):
         error = inner  # that of a handshake over a socket is wrapped
-    text = str(error) or type(error).__name__
+    # Older versions of redis-py say of a certificate no more than a number.
+    refused = error.__context__ if isinstance(error.__context__, ssl.SSLError) else error
+    text = str(refused) or type(error).__name__
     if isinstance(error, theirs.InvalidResponse):
         return Refusal("PROTOCOL", text)
     code = next((_CLASSES[one.__name__] for one in type(error).__mro__ if one.__name__ in _CLASSES), "")
