@@ -181,7 +181,7 @@ class Intake:
         if count > limits.batch_events_max:
             raise LimitExceeded("batch_events_max", limits.batch_events_max, count, "record several batches")
         now = time_text(self.clock())
-        spare = uuid7(count)
+        spare = uuid7(count) if count > 1 else []
         spare.reverse()
         draft = self.draft
         drafts: list[Draft] = []

@@ -15,7 +15,7 @@ from chatsnapshot.adapters.places import Parent, parent_here, process_of
 from chatsnapshot.adapters.plain import header_text
 from chatsnapshot.adapters.policy import Event, SafeRecorder
 from chatsnapshot.adapters.unfinished import aleft_in, left_in
-from chatsnapshot.clock import uuid7, uuid_bytes, uuid_text
+from chatsnapshot.clock import new_id, uuid_bytes, uuid_text
 
 __all__ = ["Earlier", "ObservedRun", "Parent", "RuntimeRecorder", "first_run"]
 
@@ -109,7 +109,7 @@ class RuntimeRecorder:
             correlation = own if own not in (None, above.correlation_id) else None
         else:
             correlation = self.correlation_id or own
-        correlation = correlation or uuid_text(uuid7()[0])
+        correlation = correlation or uuid_text(new_id())
         if resumed and earlier is None:
             earlier = self.left_open(correlation, header_text(name))
         named = not resumed and first_run(self.ledger, correlation)
@@ -119,7 +119,7 @@ class RuntimeRecorder:
             runtime=self.runtime,
             ledger=self.ledger,
             key=known,
-            run_id=chosen or uuid_text(uuid7()[0]),
+            run_id=chosen or uuid_text(new_id()),
             native_run_id=None if native_run_id is None else str(native_run_id),
             correlation_id=correlation,
             agent=header_text(name) or "agent",

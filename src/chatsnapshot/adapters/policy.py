@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from chatsnapshot.adapters.patience import HoldUp, Writer
-from chatsnapshot.clock import time_text, uuid7, uuid_text
+from chatsnapshot.clock import new_id, time_text, uuid_text
 from chatsnapshot.errors import EventConflict, InvalidEvent, LedgerClosed, LimitExceeded, ReadOnly
 from chatsnapshot.limits import MIB
 from chatsnapshot.redaction import redactor_of
@@ -60,7 +60,7 @@ def new_event(
 ) -> Event:
     """An event that happened now, with an id of its own."""
     return {
-        "event_id": uuid_text(uuid7()[0]),
+        "event_id": uuid_text(new_id()),
         "event_type": event_type,
         "timestamp": time_text(time.time_ns()),
         "source": source,

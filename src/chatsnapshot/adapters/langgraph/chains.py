@@ -139,6 +139,8 @@ def _node_end(watch: Watch, place: Place, outputs: Any, status: str, reason: str
     events: list[Event | None] = []
     with watch.inside(place) as run:
         for message in messages_in(outputs):
+            if place.heard.knows(message):
+                continue
             told = said(message)
             if told.role == "assistant" and not told.message_id and place.heard.said(told):
                 place.heard.hear(message, told)  # the answer of a model, in a message of the node's own

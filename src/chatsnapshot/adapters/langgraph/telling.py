@@ -58,16 +58,18 @@ def said(message: Any) -> Said:
     role = _ROLES.get(message.type) or str(getattr(message, "role", None) or message.type)
     if role not in ("system", "user", "assistant", "tool"):
         role = _ROLES.get(role, "user")
-    call_id = getattr(message, "tool_call_id", None)
-    parts = list(_parts(message.content))
-    for call in [
-        *(getattr(message, "tool_calls", None) or ()),
-        *(getattr(message, "invalid_tool_calls", None) or ()),
-    ]:
-        parts.append(tool_call_part(call.get("id"), call.get("name"), plain(call.get("args"))))
+    call_id: Any = None
+    # What a message does not have is asked of none: a model of pydantic takes long to say that it has it not.
     if role == "tool":
+        call_id = getattr(message, "tool_call_id", None)
         parts = [tool_response_part(call_id, plain(message.content))]
-    words = "".join(part["content"] for part in parts if part["type"] == "text")
+    else:
+        parts = list(_parts(message.content))
+        if role == "assistant":
+            for name in ("tool_calls", "invalid_tool_calls"):
+                for call in getattr(message, name, None) or ():
+                    parts.append(tool_call_part(call.get("id"), call.get("name"), plain(call.get("args"))))
+    words = "".join([part["content"] for part in parts if part["type"] == "text"])
     name, message_id = getattr(message, "name", None), getattr(message, "id", None)
     return Said(
         role,

@@ -389,8 +389,10 @@ class Watch:
         """The messages that a model is asked with, as far as they were made for it: those of a state have ids."""
         made: list[Event] = []
         for one in messages:
+            if isinstance(getattr(one, "id", None), str):
+                continue
             told = said(one)
-            if told.role in ("system", "user") and told.message_id is None and not place.heard.said(told):
+            if told.role in ("system", "user") and not place.heard.said(told):
                 event = self.message(place, one)
                 if event is not None:
                     made.append(event)

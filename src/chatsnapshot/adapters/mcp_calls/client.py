@@ -105,13 +105,19 @@ def _link_of(recorder: McpClientRecorder, session: Any) -> tuple[Link | None, bo
 
 
 def _recorded(link: Link, method: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    signature = inspect.signature(call)
+    signature = _signature(getattr(call, "__func__", None)) or inspect.signature(call)
 
     @functools.wraps(call)
     async def recorded(*args: Any, **kwargs: Any) -> Any:
         return await link.call(method, call, signature, args, kwargs)
 
     return recorded
+
+
+@functools.lru_cache(64)
+def _signature(function: Any) -> inspect.Signature | None:
+    """How a method is called, of its function: reading that takes longer than a call, and every session has the same."""
+    return None if function is None else inspect.signature(function.__get__(object()))
 
 
 def install(recorder: McpClientRecorder) -> Callable[[], None]:
@@ -132,7 +138,8 @@ def install(recorder: McpClientRecorder) -> Callable[[], None]:
 
 
 def _recorded_everywhere(recorder: McpClientRecorder, method: str, original: Any) -> Any:
-    signature = inspect.signature(original.__get__(object()))
+    signature = _signature(original)
+    assert signature is not None
 
     @functools.wraps(original)
     async def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -25,7 +25,7 @@ from chatsnapshot.adapters.places import Token, enter, leave
 from chatsnapshot.adapters.plain import describe_error, header_text, plain
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.adapters.web.header import Carried
-from chatsnapshot.clock import uuid7, uuid_text
+from chatsnapshot.clock import new_id, uuid_text
 
 if TYPE_CHECKING:
     from chatsnapshot.adapters.mcp_calls.client import McpClientRecorder
@@ -142,7 +142,7 @@ class Link:
         server = getattr(self._server, "name", None)
         opening: list[Event] = []
         run, tool = self._place(method, opening)
-        current = _Call(run, name, uuid_text(uuid7()[0]), tool, {})
+        current = _Call(run, name, uuid_text(new_id()), tool, {})
         if tool:
             event = run.tool_call(
                 current.call_id, name, given, cause=run.started_event, service=header_text(server or "")
@@ -241,7 +241,7 @@ class Link:
                 self._in_rounds.discard(id(params))
                 return await inner(context, params)
             current = self._calls[-1] if self._calls else None
-            question_id = uuid_text(uuid7()[0])
+            question_id = uuid_text(new_id())
             if current is not None:
                 with self.recorder.guarded():
                     facts = Asked(params).facts

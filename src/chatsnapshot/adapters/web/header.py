@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
@@ -77,6 +78,7 @@ def made(correlation: str | None, cause: str | None, run: str | None) -> Carried
         return None
 
 
+@lru_cache(1_024)
 def encoded(text: str) -> str:
     """Percent-encoded so that it may stand in this header and in ``baggage``."""
     return quote(text, safe=_SAFE)
