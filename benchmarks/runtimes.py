@@ -20,8 +20,10 @@ from benchmarks.measure import Result, interleave
 from chatsnapshot.testing import adapters
 
 PLAYS = 8
-"""How often the story is played in a round: one message with two tool calls at once, then the answer."""
-STORY = "parallel_tools"
+"""How often the story is played in a round: one message with two tool calls at once, then the answer; for agents that
+tell of no tools (A2A), the question and the answer."""
+STORIES = ("parallel_tools", "plain")
+"""What is played: the first of these that the runtime has."""
 ADDED_MAX = 1.5
 ADAPTERS = (
     *("langgraph", "openai_agents", "pydantic_ai", "crewai", "google_adk", "agent_framework"),
@@ -45,12 +47,13 @@ def run(folder: str, rounds: int) -> None:
             if bench.runtime in NOT_HERE:
                 continue
             made = bench()
-            if STORY in made.lacks:
+            story = next((one for one in STORIES if one not in made.lacks), None)
+            if story is None:
                 continue
             if absent := made.missing():
                 missing.append(absent)
             else:
-                _measure(folder, rounds, made)
+                _measure(folder, rounds, made, story)
     if missing:
         print(
             f"  not installed here, measured in environments of their own: {', '.join(sorted(set(missing)))}"
@@ -81,11 +84,11 @@ def _import(module: str) -> None:
     subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 
 
-def _measure(folder: str, rounds: int, bench: adapters.AdapterBench) -> None:
+def _measure(folder: str, rounds: int, bench: adapters.AdapterBench, story: str) -> None:
     ledger = chatsnapshot.open(os.path.join(folder, f"{bench.runtime}.db"))
     bare = chatsnapshot.open(os.path.join(folder, f"{bench.runtime}-bare.db"))
     recorder = bench.recorder(ledger)
-    _play(bench, recorder, 1)
+    _play(bench, story, recorder, 1)
     recorder.flush(10)
     events = [
         {"event_type": one.event_type, "payload": one.payload, "correlation_id": one.correlation_id}
@@ -102,30 +105,30 @@ def _measure(folder: str, rounds: int, bench: adapters.AdapterBench) -> None:
                 bare.record(**event)
 
     contestants: dict[str, Callable[[], object]] = {
-        "alone": lambda: _play(bench, None, PLAYS),
-        "recorded": lambda: _play(bench, recorder, PLAYS),
+        "alone": lambda: _play(bench, story, None, PLAYS),
+        "recorded": lambda: _play(bench, story, recorder, PLAYS),
         "bare": barely,
     }
     if _instrumented(bench.runtime) is not None:
-        contestants["traced"] = lambda: _traced(bench)
+        contestants["traced"] = lambda: _traced(bench, story)
     found = interleave({name: _counted(count, work) for name, work in contestants.items()}, rounds)
     _report(bench.runtime, len(events), found)
     ledger.close()
     bare.close()
 
 
-def _play(bench: adapters.AdapterBench, recorder: Any, times: int) -> None:
+def _play(bench: adapters.AdapterBench, story: str, recorder: Any, times: int) -> None:
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(times):
-            bench.play(STORY, recorder)
+            bench.play(story, recorder)
 
 
-def _traced(bench: adapters.AdapterBench) -> None:
+def _traced(bench: adapters.AdapterBench, story: str) -> None:
     instrumented = _instrumented(bench.runtime)
     assert instrumented is not None
     with instrumented():
-        _play(bench, None, PLAYS)
+        _play(bench, story, None, PLAYS)
 
 
 def _counted(count: int, work: Callable[[], object]) -> Callable[[], int]:

@@ -66,8 +66,8 @@ def said(message: Any) -> Said:
     else:
         parts = list(_parts(message.content))
         if role == "assistant":
-            for name in ("tool_calls", "invalid_tool_calls"):
-                for call in getattr(message, name, None) or ():
+            for kind in ("tool_calls", "invalid_tool_calls"):
+                for call in getattr(message, kind, None) or ():
                     parts.append(tool_call_part(call.get("id"), call.get("name"), plain(call.get("args"))))
     words = "".join([part["content"] for part in parts if part["type"] == "text"])
     name, message_id = getattr(message, "name", None), getattr(message, "id", None)
