@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import threading
 from collections.abc import Callable
@@ -150,6 +151,18 @@ def test_a_run_in_another_runtimes_tool_is_its_child(ledger: Any, recorder: Smol
     other.end(run)
 
 
+def test_a_run_in_a_callback_of_a_step_is_a_child_of_the_run(
+    ledger: Any, recorder: SmolagentsRecorder
+) -> None:
+    from smolagents import ActionStep
+
+    beta = agent("beta", "looks good")
+    alpha = agent("alpha", "done", step_callbacks={ActionStep: lambda step, agent: beta.run("Look")})
+    recorder.attach(alpha).run("Hello")
+    first, second = events(ledger, "execution.run_started")
+    assert (second.payload["parent_run_id"], second.causation_id) == (first.payload["run_id"], first.event_id)
+
+
 # --- streams --------------------------------------------------------------------------------------------------
 
 
@@ -278,8 +291,11 @@ def test_nothing_of_the_runtime_is_changed_when_the_last_recorder_is_gone(ledger
     import smolagents
     from smolagents import local_python_executor
 
+    model = type(scripted())
+
     def now() -> list[Any]:
         kinds = (
+            model,
             smolagents.MultiStepAgent,
             smolagents.ToolCallingAgent,
             smolagents.Tool,
@@ -294,7 +310,6 @@ def test_nothing_of_the_runtime_is_changed_when_the_last_recorder_is_gone(ledger
     assert now() != before
     desk = agent("desk", "one")
     desk.run("Hello")
-    assert not {"generate", "generate_stream"} & vars(desk.model).keys()
     undo()
     undo()
     del undo
@@ -342,23 +357,47 @@ def test_a_model_of_two_agents_tells_each_of_its_own_calls(ledger: Any, recorder
     )
 
 
-def test_of_a_model_that_takes_no_attributes_the_steps_tell(
+def test_of_a_model_that_cannot_be_listened_to_the_steps_tell(
     ledger: Any, recorder: SmolagentsRecorder, told: Told
 ) -> None:
-    class Closed(type(scripted())):  # type: ignore[misc]
-        def __setattr__(self, name: str, value: Any) -> None:
-            if name.startswith("generate"):
-                raise AttributeError(name)
-            super().__setattr__(name, value)
-
-    desk = agent("desk", tools=[tool(add)])
-    desk.model = Closed([[call("add", a=1, b=2)], "3"])
+    desk = agent("desk", [call("add", a=1, b=2)], "3", tools=[tool(add)])
+    answers, desk.model = desk.model, lambda: None
+    desk.model.generate = lambda *args, **options: answers.generate(*args, **options)
     assert recorder.attach(desk).run("1+2?") == "3"
     assert [one.payload["usage"]["input_tokens"] for one in events(ledger, "execution.model_call")] == [9, 9]
     assert [one for one in told() if one.startswith("message assistant")] == [
         "message assistant <- message user",
         "message assistant <- tool_result call_1",
     ]
+
+
+def test_a_model_that_is_made_of_models_is_asked_once(ledger: Any, recorder: SmolagentsRecorder) -> None:
+    class Retrying(type(scripted())):  # type: ignore[misc]
+        def generate(self, *args: Any, **options: Any) -> Any:
+            return super().generate(*args, **options)
+
+    desk = recorder.attach(agent("desk", "one"))
+    desk.model = Retrying(["one", "two"])
+    desk.run("Hello")
+    desk.run("Hello")
+    assert len(events(ledger, "execution.model_call")) == 2
+
+
+def test_a_copy_of_a_model_made_in_a_run_answers_for_itself(
+    ledger: Any, recorder: SmolagentsRecorder
+) -> None:
+    copies: list[Any] = []
+
+    def clone() -> str:
+        copies.append(copy.deepcopy(desk.model))
+        return "ok"
+
+    desk = recorder.attach(agent("desk", [call("clone")], "one", tools=[tool(clone)]))
+    desk.run("Copy")
+    apart = agent("apart")
+    apart.model = copies[0]
+    assert (apart.run("Hello"), vars(desk.model).keys()) == ("one", vars(copies[0]).keys())
+    assert len(events(ledger, "execution.model_call")) == 2
 
 
 def test_what_is_no_agent_is_refused_in_one_sentence(recorder: SmolagentsRecorder) -> None:

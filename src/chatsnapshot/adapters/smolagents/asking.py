@@ -1,94 +1,35 @@
-"""Listens to models while recorded runs use them: ``generate`` and ``generate_stream`` of that very object."""
+"""What stands around models: ``generate`` and ``generate_stream`` tell the run that asks them, and nobody else.
+
+They are put into the class that has them, and not into the model: a copy of a model is a model as any other.
+"""
 
 from __future__ import annotations
 
 import functools
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from chatsnapshot.adapters.smolagents.calls import PLACE, Call
 
-__all__ = ["listen"]
+__all__ = ["around_generate", "around_generate_stream"]
 
-_lock = threading.Lock()
-_heard: dict[int, _Ears] = {}
-
-
-class _Ears:
-    """What was put around one model."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self.runs = 0
-        self._before: dict[str, Any] = {}
-        self._put: dict[str, Any] = {}
-
-    def put(self) -> None:
-        for name, around in _AROUND.items():
-            function = getattr(self.model, name, None)
-            if not callable(function):
-                continue
-            had = vars(self.model)
-            if name in had:
-                self._before[name] = had[name]
-            self._put[name] = around(self.model, function)
-            setattr(self.model, name, self._put[name])
-
-    def take_away(self) -> None:
-        had = vars(self.model)
-        for name, put in self._put.items():
-            if had.get(name) is not put:
-                continue  # somebody has gone around it since
-            if name in self._before:
-                setattr(self.model, name, self._before[name])
-            else:
-                delattr(self.model, name)
+_END = object()
 
 
-def listen(model: Any) -> Callable[[], None]:
-    """Listen to a model; gives what ends it. The model is as it was when the last that listens ends.
+def around_generate(function: Any) -> Any:
+    """Around ``generate``."""
 
-    Raises where the model takes no attributes: then the steps tell of its answers.
-    """
-    with _lock:
-        ears = _heard.get(id(model))
-        if ears is None:
-            ears = _Ears(model)
-            ears.put()
-            _heard[id(model)] = ears
-        ears.runs += 1
-
-    def end() -> None:
-        with _lock:
-            ears.runs -= 1
-            if not ears.runs and _heard.get(id(model)) is ears:
-                del _heard[id(model)]
-                ears.take_away()
-
-    return end
-
-
-def _asked(model: Any) -> Call | None:
-    """The run that asks this model now; ``None`` for a tool, or for a run with another one."""
-    place = PLACE.get()
-    if place is None or place.busy or place.in_code or place.call.model is not model:
-        return None
-    return place.call
-
-
-def _around_generate(model: Any, function: Any) -> Any:
     @functools.wraps(function)
-    def generate(*args: Any, **kwargs: Any) -> Any:
-        call = _asked(model)
+    def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _asks(self)
         if call is None:
-            return function(*args, **kwargs)
+            return function(self, *args, **kwargs)
         call.asks()
         since = (time.time_ns(), time.monotonic_ns())
         try:
             with call.asking():
-                answer = function(*args, **kwargs)
+                answer = function(self, *args, **kwargs)
         except BaseException as error:
             call.fails(since, error)
             raise
@@ -98,15 +39,25 @@ def _around_generate(model: Any, function: Any) -> Any:
     return generate
 
 
-def _around_stream(model: Any, function: Any) -> Any:
+def around_generate_stream(function: Any) -> Any:
+    """Around ``generate_stream``: the call is over with its last piece."""
+
     @functools.wraps(function)
-    def generate_stream(*args: Any, **kwargs: Any) -> Any:
-        call = _asked(model)
+    def generate_stream(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _asks(self)
         if call is None:
-            return function(*args, **kwargs)
-        return _streamed(call, lambda: function(*args, **kwargs))
+            return function(self, *args, **kwargs)
+        return _streamed(call, functools.partial(function, self, *args, **kwargs))
 
     return generate_stream
+
+
+def _asks(model: Any) -> Call | None:
+    """The run that asks this model now; ``None`` for a tool, or for a run with another one."""
+    place = PLACE.get()
+    if place is None or place.busy or place.in_code or place.call.model is not model:
+        return None
+    return place.call
 
 
 def _streamed(call: Call, begin: Callable[[], Any]) -> Iterator[Any]:
@@ -127,10 +78,6 @@ def _streamed(call: Call, begin: Callable[[], Any]) -> Iterator[Any]:
         call.fails(since, error)
         raise
     call.answers(since, _whole(deltas))
-
-
-_END = object()
-_AROUND = {"generate": _around_generate, "generate_stream": _around_stream}
 
 
 def _whole(deltas: list[Any]) -> Any:

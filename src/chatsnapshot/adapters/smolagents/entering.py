@@ -12,9 +12,10 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from chatsnapshot.adapters.smolagents.asking import listen
+from chatsnapshot.adapters.smolagents.asking import around_generate, around_generate_stream
 from chatsnapshot.adapters.smolagents.calls import PLACE, Call
 from chatsnapshot.adapters.smolagents.executing import (
     around_agent,
@@ -39,7 +40,8 @@ class Entrance:
         """Recorders of every agent in the process."""
         self._lock = threading.RLock()  # the garbage collector may close in the middle of an opening
         self._opened = 0
-        self._put: list[tuple[Any, str, Any, Any]] = []
+        self._put: dict[tuple[Any, str], tuple[Any, Any]] = {}
+        """Where, and under which name, to what was there and what was put there."""
         self._attached: MutableMapping[Any, list[SmolagentsRecorder]] = weakref.WeakKeyDictionary()
         self._conversations: MutableMapping[Any, str] = weakref.WeakKeyDictionary()
 
@@ -49,34 +51,42 @@ class Entrance:
 
         with self._lock:
             self._opened += 1
-            if self._put:
-                return  # also where somebody has gone around it since
             self._go_around(MultiStepAgent, "run", _around_run)
             self._go_around(MultiStepAgent, "_run_stream", _around_stream)
             self._go_around(MultiStepAgent, "__call__", around_agent)
             self._go_around(ToolCallingAgent, "process_tool_calls", around_process)
             self._go_around(ToolCallingAgent, "execute_tool_call", around_execute)
-            for kind in (Tool, getattr(tools, "PipelineTool", None)):
-                if kind is not None and "__call__" in vars(kind):
-                    self._go_around(kind, "__call__", around_tool)
+            for kind in (Tool, getattr(tools, "PipelineTool", Tool)):
+                self._go_around(kind, "__call__", around_tool)
             if vars(local_python_executor).get("ThreadPoolExecutor") is ThreadPoolExecutor:
                 self._go_around(local_python_executor, "ThreadPoolExecutor", lambda before: _Threads)
 
+    def hear(self, model: Any) -> None:
+        """Listen to the models of this class, from here on."""
+        with self._lock:
+            for name, around in _MODELS.items():
+                holder = next((kind for kind in type(model).__mro__ if name in vars(kind)), None)
+                if self._opened and holder is not None:
+                    self._go_around(holder, name, around)
+
     def _go_around(self, holder: Any, name: str, around: Callable[[Any], Any]) -> None:
-        before = vars(holder)[name]
+        before = vars(holder).get(name)
+        if before is None or (holder, name) in self._put:
+            return  # it is there, also where somebody has gone around it since
         put = around(before)
         setattr(holder, name, put)
-        self._put.append((holder, name, before, put))
+        self._put[holder, name] = (before, put)
 
     def close(self) -> None:
-        """One less; what was put around goes with the last, unless somebody else went around it."""
+        """One less; what was put around goes with the last, but for what somebody else has gone around."""
         with self._lock:
             self._opened -= 1
-            if self._opened or any(vars(holder)[name] is not put for holder, name, _, put in self._put):
+            if self._opened:
                 return
-            for holder, name, before, _ in self._put:
-                setattr(holder, name, before)
-            self._put.clear()
+            for (holder, name), (before, put) in list(self._put.items()):
+                if vars(holder).get(name) is put:
+                    setattr(holder, name, before)
+                    del self._put[holder, name]
 
     def attach(self, agent: Any, recorder: SmolagentsRecorder) -> None:
         """Record the runs of an agent."""
@@ -107,6 +117,7 @@ class Entrance:
             return known
 
 
+_MODELS = {"generate": around_generate, "generate_stream": around_generate_stream}
 entrance = Entrance()
 
 
@@ -169,44 +180,36 @@ def _around_stream(function: Any) -> Any:
 
 def _driven(call: Call, steps: Any) -> Generator[Any, Any, Any]:
     """The steps of a run, each looked at before it is given to whoever asked for it."""
-    ends: list[Callable[[], None]] = []
     call.begin()
-    with call.everybody.recorders[0].guarded():
-        ends.append(_heard(call.model))
+    _hear(call)
     advance: Callable[[], Any] = functools.partial(next, steps)
-    try:
-        while True:
+    while True:
+        try:
+            with call.here():
+                item = advance()
+        except StopIteration as stop:
+            return stop.value
+        except BaseException as error:
+            call.broke(error)
+            raise
+        call.saw(item)
+        try:
+            sent = yield item
+            advance = functools.partial(steps.send, sent)
+        except GeneratorExit as stopped:
             try:
                 with call.here():
-                    item = advance()
-            except StopIteration as stop:
-                return stop.value
-            except BaseException as error:
-                call.broke(error)
-                raise
-            call.saw(item)
-            try:
-                sent = yield item
-                advance = functools.partial(steps.send, sent)
-            except GeneratorExit as stopped:
-                try:
-                    with call.here():
-                        steps.close()
-                finally:
-                    call.broke(stopped)
-                raise
-            except BaseException as thrown:
-                advance = functools.partial(steps.throw, thrown)
-    finally:
-        for end in ends:
-            end()
+                    steps.close()
+            finally:
+                call.broke(stopped)
+            raise
+        except BaseException as thrown:
+            advance = functools.partial(steps.throw, thrown)
 
 
-def _heard(model: Any) -> Callable[[], None]:
-    try:
-        return listen(model)
-    except (AttributeError, TypeError):
-        return lambda: None  # it takes no attributes: the steps tell of its answers
+def _hear(call: Call) -> None:
+    with call.everybody.recorders[0].guarded(), suppress(TypeError):
+        entrance.hear(call.model)  # a class that takes nothing: the steps tell of the answers
 
 
 class _Threads(ThreadPoolExecutor):
