@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,20 +18,34 @@ from chatsnapshot.demo import run
 TASKS = ["intake", "triage", "decide", "make_good", "reply"]
 
 
+class Shown:
+    """One play as it is by default, which the tests of this file share: what it said, and a ledger to copy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "runs.db"
+        self.said: list[str] = []
+        self.played = run(str(self.path), say=self.said.append)
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    return Shown(tmp_path_factory.mktemp("shown"))
+
+
 @pytest.mark.parametrize("kill_after", ["intake", "triage", "make_good"])
-def test_no_completed_task_runs_twice_over_a_kill(tmp_path: Path, kill_after: str) -> None:
-    played = run(str(tmp_path / "runs.db"), kill_after=kill_after)
+def test_no_completed_task_runs_twice_over_a_kill(tmp_path: Path, kill_after: str, shown: Shown) -> None:
+    played = shown.played
+    if kill_after != "triage":  # that is the default
+        played = run(str(tmp_path / "runs.db"), kill_after=kill_after)
     assert played.first_returncode == -signal.SIGKILL
     assert played.before == TASKS[: TASKS.index(kill_after) + 1]
     assert played.after == TASKS[TASKS.index(kill_after) + 1 :]
     assert [line.partition(":")[0] for line in played.book] == TASKS
 
 
-def test_the_ledger_tells_the_whole_case(tmp_path: Path) -> None:
-    said: list[str] = []
-    played = run(str(tmp_path / "runs.db"), say=said.append)
-    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
-        entries = list(ledger.replay(played.case, children=True))
+def test_the_ledger_tells_the_whole_case(shown: Shown) -> None:
+    with chatsnapshot.open(shown.path, read_only=True) as ledger:
+        entries = list(ledger.replay(shown.played.case, children=True))
         report = ledger.verify()
         assert len(entries) == ledger.head
     assert report.ok
@@ -61,12 +76,13 @@ def test_the_ledger_tells_the_whole_case(tmp_path: Path) -> None:
     assert (cause.event_type, cause.payload["name"]) == ("execution.tool_call", "task_archivist")
     known = {entry.event_id for entry in entries}
     assert [entry.event_type for entry in entries if entry.causation_id not in known] == ["ui.input_received"]
-    assert any("SIGKILL" in line for line in said)
+    assert any("SIGKILL" in line for line in shown.said)
 
 
-def test_it_can_be_played_again_on_the_same_ledger(tmp_path: Path) -> None:
-    url = str(tmp_path / "runs.db")
-    assert [run(url).case, run(url).case] == ["lamp-1", "lamp-2"]
+def test_it_can_be_played_again_on_the_same_ledger(tmp_path: Path, shown: Shown) -> None:
+    shutil.copytree(shown.path.parent, tmp_path / "copy")
+    again = run(str(tmp_path / "copy" / "runs.db"))
+    assert [shown.played.case, again.case] == ["lamp-1", "lamp-2"]
 
 
 def test_a_ledger_in_memory_is_refused_with_a_reason() -> None:
