@@ -155,6 +155,22 @@ def test_a_program_that_knows_nothing_of_it_is_recorded(tmp_path: Path) -> None:
         assert (desk.payload["name"], desk.causation_id) == ("desk", process.event_id)
 
 
+def test_an_agent_in_the_background_is_a_child_of_its_call(ledger: chatsnapshot.Ledger) -> None:
+    recorder = StrandsRecorder(ledger)
+    asking = [call("beta", "call_1", input="go")]
+    child, background = agent("beta", "child says hi"), {"always": ["beta"]}
+    agent("alpha", asking, "wait", "done", hooks=[recorder], tools=[child], background_tasks=background)(
+        "Hello"
+    )
+    calls = list(ledger.read(event_type="execution.tool_call"))
+    assert [one.payload["name"] for one in calls] == ["beta", "strands_manage_background_task"]
+    started = {one.payload["name"]: one for one in ledger.read(event_type="execution.run_started")}
+    assert started["beta"].causation_id == calls[0].event_id
+    given = list(ledger.read(event_type="execution.tool_result"))
+    assert "child says hi" in str(given[1].payload["result"])
+    assert recorder.safe.runs_open == 0
+
+
 def test_a_structured_output_is_the_output(ledger: chatsnapshot.Ledger) -> None:
     from pydantic import BaseModel
 

@@ -78,8 +78,10 @@ class StrandsRecorder(RuntimeRecorder):
         """What the last run of an agent left that waits for somebody."""
         self.flows_left: weakref.WeakKeyDictionary[Any, FlowLeft] = weakref.WeakKeyDictionary()
         """The same of a swarm or a graph."""
-        self.going_on: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-        """The end of the run that a hook lets an agent go on from by itself."""
+        self.going_on: weakref.WeakKeyDictionary[Any, tuple[str, weakref.ref[Any]]] = (
+            weakref.WeakKeyDictionary()
+        )
+        """The end of an agent's last run. Its event lives as long as the agent may go on from it by itself."""
         self._callbacks: tuple[dict[type, Callable[[Any], Any]], ...] | None = None
         self._registry: Any = None
 

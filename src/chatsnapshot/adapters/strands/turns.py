@@ -109,8 +109,8 @@ class Turn:
             "description": getattr(agent, "description", None),
             "runtime_version": version_of("strands-agents"),
         }
-        before = self.recorder.going_on.pop(agent, None)
-        if before is not None and not self.run.resumed:
+        before, of = self.recorder.going_on.pop(agent, (None, None))
+        if of is not None and of() is not None and not self.run.resumed:
             facts["cause"] = before
         made.append(self.run.started(**{name: value for name, value in facts.items() if value}))
         await self.recorder.arecord(*made)
@@ -251,8 +251,8 @@ class Turn:
             made.append(self.run.cancelled("cancelled", output=plain(output_of(result))))
         else:
             made.append(self.run.completed(output_of(result), stop_reason=result.stop_reason))
-        if event.resume is not None and self.run.ended is not None:
-            self.recorder.going_on[event.agent] = self.run.ended
+        if self.run.ended is not None:
+            self.recorder.going_on[event.agent] = (self.run.ended, weakref.ref(event))
         await self._over(*made)
 
     async def _over(self, *events: Event | None) -> None:
