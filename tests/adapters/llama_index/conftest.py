@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import warnings
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
 INSTALLED = importlib.util.find_spec("llama_index") is not None
 OWN = ("llama_index", "workflows", "pydantic", "inspect")
 """Modules that warn: LlamaIndex's, and the one by which it looks for the steps of an agent."""

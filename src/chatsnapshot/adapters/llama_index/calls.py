@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.llama_index.engines import ended
 from chatsnapshot.adapters.llama_index.telling import (
+    given_first,
     is_a,
     model_name,
     node_facts,
@@ -43,9 +44,7 @@ def _placed(recorder: LlamaIndexRecorder, kind: str, id_: str, name: str, above:
 # --- models -----------------------------------------------------------------------------------------------
 
 
-def model(
-    recorder: LlamaIndexRecorder, id_: str, method: str, bound: Any, instance: Any, above: Place | None
-) -> Place:
+def model(recorder: LlamaIndexRecorder, id_: str, bound: Any, instance: Any, above: Place | None) -> Place:
     """A model is asked; what it is asked with is told where nobody else tells of it."""
     place = _placed(recorder, "model", id_, type(instance).__name__, above)
     if place is SILENT:
@@ -55,7 +54,7 @@ def model(
         "started_at": time_text(time.time_ns()),
         "began": time.perf_counter_ns(),
     }
-    given = next(iter(bound.arguments.values()), None)
+    given = given_first(bound)
     with place.watched.at(place) as (run, events):
         if place.watched.tells_prompts:
             events += _prompts(place.watched, run, given)
@@ -144,8 +143,7 @@ def search(recorder: LlamaIndexRecorder, id_: str, bound: Any, instance: Any, ab
     place = Place("search", id_, above.watched, above, name) if above is not None and inside else None
     place = place or _placed(recorder, "search", id_, name, above)
     if place is not SILENT:
-        asked = next(iter(bound.arguments.values()), "")
-        place.facts = {"query": query_text(asked), "began": time.perf_counter_ns()}
+        place.facts = {"query": query_text(given_first(bound)), "began": time.perf_counter_ns()}
         with place.watched.at(place):
             pass  # a run of its own has begun
     return place

@@ -1,11 +1,20 @@
-"""Query engines and chat engines: each call is a run, which a stream ends when it was read."""
+"""Query engines, chat engines and models that call tools: each call is a run, which a stream ends when it was read."""
 
 from __future__ import annotations
 
 import asyncio
+import weakref
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from chatsnapshot.adapters.llama_index.telling import output_of, parts_of, query_text, role_of, words_of
+from chatsnapshot.adapters.llama_index.telling import (
+    given_first,
+    output_of,
+    parts_of,
+    query_text,
+    role_of,
+    words_of,
+)
 from chatsnapshot.adapters.llama_index.watched import SILENT, Place, Watched, begin
 from chatsnapshot.adapters.observed import ObservedRun
 from chatsnapshot.adapters.payloads import text
@@ -14,13 +23,18 @@ from chatsnapshot.adapters.policy import Event
 if TYPE_CHECKING:
     from chatsnapshot.adapters.llama_index.recorder import LlamaIndexRecorder
 
-__all__ = ["answered", "broke", "ended", "engine", "read"]
+__all__ = ["answered", "broke", "ended", "engine", "read", "reading", "stream_of"]
+
+_unread: ContextVar[tuple[tuple[Place, weakref.ref[Any]], ...]] = ContextVar(
+    "chatsnapshot_llama_index_unread", default=()
+)
+"""Engines whose model is asked when their answer is read, which is later and in no span of theirs; and that answer."""
 
 
 def engine(
     recorder: LlamaIndexRecorder, id_: str, method: str, bound: Any, instance: Any, above: Place | None
 ) -> Place:
-    """An engine is asked."""
+    """An engine is asked, or a model that may call tools."""
     name = type(instance).__name__
     run = begin(recorder, id_, name, above, correlation_id=_session(instance))
     if run is None:
@@ -30,17 +44,16 @@ def engine(
         return run.started(streaming=True if "stream" in method else None)
 
     watched = Watched(recorder, run, start)
-    watched.tells_prompts = False
     place = Place("engine", id_, watched, above, name)
     place.facts["instance"] = instance
-    given = list(bound.arguments.values())
+    watched.tells_prompts = method.endswith("predict_and_call")
     with watched.at(place) as (run, events):
-        for message in given[1] if len(given) > 1 and isinstance(given[1], list) else ():
-            events.append(run.message(role_of(message), parts_of(message)))
-            watched.heard.add((role_of(message), words_of(message)))
-        asked = query_text(given[0]) if given else ""
-        events.append(run.message("user", [text(asked)]))
-        watched.heard.add(("user", asked))
+        if not watched.tells_prompts:
+            for message in bound.arguments.get("chat_history") or ():
+                events.append(run.message(role_of(message), parts_of(message)))
+            asked = given_first(bound)
+            said = words_of(asked) if hasattr(asked, "blocks") else query_text(asked)
+            events.append(run.message("user", [text(said)]))
     return place
 
 
@@ -55,11 +68,36 @@ def answered(place: Place, result: Any) -> bool:
     watched = place.watched
     with watched.lock:
         output = output_of(result)
-        if watched.streams and output is None:
+        stream = getattr(result, "response_gen", None)
+        if output is None and (watched.streams or _can_run(stream)):
             watched.closing = True
+            if not watched.streams:
+                _unread.set(
+                    (*(one for one in _unread.get() if not one[0].done), (place, weakref.ref(stream)))
+                )
             return False
     watched.end(lambda run: run.completed(output))
     return True
+
+
+def _can_run(stream: Any) -> bool:
+    return hasattr(stream, "gi_running") or hasattr(stream, "ag_running")
+
+
+def reading() -> Place | None:
+    """The engine whose answer is being read right now, in this context."""
+    place: Place
+    for place, known in reversed(_unread.get()):
+        stream: Any = None if place.done else known()
+        if getattr(stream, "gi_running", False) or getattr(stream, "ag_running", False):
+            return place
+    return None
+
+
+def stream_of(result: Any) -> Any:
+    """The stream of an answer that is read later."""
+    stream = getattr(result, "response_gen", None)
+    return stream if _can_run(stream) else None
 
 
 def read(place: Place, error: BaseException | None) -> bool:
@@ -69,6 +107,9 @@ def read(place: Place, error: BaseException | None) -> bool:
         watched.streams -= 1
         if not watched.closing or watched.streams:
             return False
+        watched.closing = False
+    for waiting, _ in _unread.get():
+        waiting.done = waiting.done or waiting.watched is watched
     watched.end(lambda run: run.completed(watched.said) if error is None else ended(run, error))
     return True
 

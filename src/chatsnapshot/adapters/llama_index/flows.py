@@ -145,9 +145,7 @@ class Flow(Watched):
     def _completed(self, place: Place, result: Any) -> None:
         with self.at(place) as (run, events):
             facts = _task(place)
-            output = (
-                None if result is None else {"event": type(result).__name__, **_mapping(event_facts(result))}
-            )
+            output = None if result is None else {"event": type(result).__name__, **_mapping(_given(result))}
             events.append(run.event("system.task_completed", {**facts, "output": output}))
             for one in result if isinstance(result, list) else (result,):
                 if one is not None:
@@ -225,6 +223,10 @@ class Flow(Watched):
 
 def _task(place: Place) -> dict[str, Any]:
     return {key: place.facts[key] for key in ("task_id", "workflow_id", "name")}
+
+
+def _given(result: Any) -> Any:
+    return {"result": output_of(result)} if type(result).__name__ == "StopEvent" else event_facts(result)
 
 
 def _mapping(facts: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.llama_index import calls, engines
@@ -23,6 +24,7 @@ _MODELS = frozenset(
 _ASKED = frozenset({"query", "aquery", "chat", "achat", "stream_chat", "astream_chat"})
 _SEARCHED = frozenset({"retrieve", "aretrieve"})
 _CALLED = frozenset({"call", "acall"})
+_CALLS_TOOLS = frozenset({"predict_and_call", "apredict_and_call"})
 
 
 class Watch:
@@ -58,9 +60,11 @@ class Watch:
                 return above
             return flow_of(above).step(id_, method, bound, above)
         if method in _MODELS and is_a(instance, "BaseLLM"):
-            inner = above is not None and above.kind == "model"
-            place = above if inner else calls.model(self.recorder, id_, method, bound, instance, above)
-            return place
+            if above is not None and above.kind == "model":
+                return above
+            return calls.model(self.recorder, id_, bound, instance, above or engines.reading())
+        if method in _CALLS_TOOLS and (above is None or above.kind == "tool") and is_a(instance, "BaseLLM"):
+            return engines.engine(self.recorder, id_, method, bound, instance, above)
         if method in _SEARCHED and is_a(instance, "BaseRetriever"):
             inner = above is not None and above.kind == "search"
             return above if inner else calls.search(self.recorder, id_, bound, instance, above)
@@ -90,6 +94,7 @@ class Watch:
             if hasattr(result, "__next__") or hasattr(result, "__anext__"):
                 self._streams[id_] = place
                 calls.streams(place)
+                self._notice_dropped(result, place)
             else:
                 self.answered(place, result)
         elif place.kind == "search":
@@ -98,6 +103,8 @@ class Watch:
         elif place.kind == "engine":
             if engines.answered(place, result):
                 self._ended(place)
+            elif (stream := engines.stream_of(result)) is not None:
+                self._notice_dropped(stream, place)
         elif place.kind == "tool" and not _of_agent(place):
             place.outside()
             calls.returned(place, result)
@@ -139,6 +146,28 @@ class Watch:
             for span_id in place.watched.spans:
                 self._places.pop(span_id, None)
                 self._streams.pop(span_id, None)
+
+    def _notice_dropped(self, stream: Any, place: Place) -> None:
+        finalizer = weakref.finalize(stream, self._dropped, place)
+        finalizer.atexit = False
+
+    def _dropped(self, place: Place) -> None:
+        """Nobody can read an answer any more; whoever told of its end has done so."""
+        watched = place.watched
+        if place.done or not watched.lock.acquire(blocking=False):
+            return
+        try:
+            with self.recorder.guarded():
+                watched.record = self.recorder.safe.hand_over
+                if place.kind == "model":
+                    self.answered(place, None, GeneratorExit("dropped"))
+                elif watched.closing and not watched.streams:
+                    place.done = True
+                    engines.broke(place, GeneratorExit("dropped"))
+                    self._ended(place)
+        finally:
+            watched.record = self.recorder.record
+            watched.lock.release()
 
     # --- answers of models that are read later ----------------------------------------------------------------
 

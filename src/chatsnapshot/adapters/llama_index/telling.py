@@ -12,6 +12,7 @@ from chatsnapshot.adapters.plain import plain
 __all__ = [
     "answered",
     "event_facts",
+    "given_first",
     "is_a",
     "model_name",
     "node_facts",
@@ -146,13 +147,29 @@ def tool_answer(output: Any) -> dict[str, Any]:
     return {"result": plain(raw) if simple and raw is not None else str(getattr(output, "content", output))}
 
 
+def given_first(bound: Any) -> Any:
+    """The first argument of a call, also of one whose function takes any."""
+    for name, value in bound.arguments.items():
+        if name == "args" and isinstance(value, tuple):
+            if value:
+                return value[0]
+        elif name == "kwargs" and isinstance(value, dict):
+            return next(iter(value.values()), None)
+        elif name not in ("self", "_self"):
+            return value
+    return None
+
+
 # --- events, answers, nodes -------------------------------------------------------------------------------
 
 
 def event_facts(event: Any) -> Any:
     """What an event of a workflow holds, as plain data."""
+    if event is None:
+        return None
     try:
-        return plain({**dict(event), **dict(event.items())})
+        declared = {name: getattr(event, name) for name in type(event).model_fields}
+        return plain({**declared, **dict(event.items())})
     except Exception:
         return plain(event)
 

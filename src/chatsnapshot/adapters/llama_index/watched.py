@@ -44,6 +44,8 @@ class Watched:
         """Whether it ends with the last of these."""
         self.paused = False
         self.spans: set[str] = set()
+        self.record: Callable[..., Any] = recorder.record
+        """How events are recorded: handed over, where the garbage collector tells of the end."""
         self._start = start
         self._held: Start | None = start
 
@@ -91,7 +93,7 @@ class Watched:
                 return
             if not context.is_run:
                 context.last = self.run.last
-            self.recorder.record(*events)
+            self.record(*events)
 
     def pause(self, reason: str, **facts: Any) -> None:
         """It waits for somebody; held or paused already, it goes on waiting."""
@@ -109,7 +111,7 @@ class Watched:
                 events: list[Any] = []
                 self.go_on()
                 self.open(events)
-                self.recorder.record(*events, make(self.run))
+                self.record(*events, make(self.run))
             self.recorder.end(self.run)
 
 
