@@ -7,6 +7,7 @@ gone with the last of them; where nobody records they pass everything through.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import inspect
@@ -203,7 +204,7 @@ def _around_tool(function: Any) -> Any:
         try:
             with inside(voices, call_id):
                 done = await function(*args, **options)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             for voice in voices:
                 await voice.tool_done(call_id, error=error)
             raise
@@ -244,7 +245,7 @@ def _around_create(function: Any) -> Any:
         began, token = time.time_ns(), ASKING.set(True)
         try:
             result = await function(self, *args, **options)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             for voice in voices:
                 await voice.asked_model(self, began, error=error)
             raise
@@ -276,7 +277,7 @@ async def _asked(client: Any, stream: Any, voices: list[Voice]) -> AsyncIterator
                 item = await items.__anext__()
             except StopAsyncIteration:
                 return
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
                 for voice in voices:
                     await voice.asked_model(client, began, error=error)
                 raise

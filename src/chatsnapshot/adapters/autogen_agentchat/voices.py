@@ -58,7 +58,7 @@ class Voice:
             correlation_id=run.correlation_id,
             agent=name,
         )
-        own.last = run.last
+        own.last = self.watch.spoken or run.last
         own.questions = run.questions
         return Voice(self.watch, own)
 
@@ -66,12 +66,10 @@ class Voice:
 
     def heard(self, message: Any) -> list[Event]:
         """A message of somebody who is none of the agents."""
-        parts = parts_of(message)
-        return (
-            [self._made(self.run.message("user", parts, name=message.source, **_ids(message)))]
-            if parts
-            else []
-        )
+        if not (parts := parts_of(message)):
+            return []
+        said = self.run.message("user", parts, name=message.source, **_ids(message))
+        return [self._made(said, whole=True)]
 
     def says(self, item: Any, kind: str) -> list[Event]:
         """What an agent says or tells of."""
@@ -83,7 +81,7 @@ class Voice:
         else:
             made = [self.run.state(_STATES.get(kind, kind), value=dumped(item))]
         for event in made:
-            self._made(event)
+            self._made(event, whole=is_chat(item))
         return made
 
     def _message(self, item: Any, parts: list[dict[str, Any]], **facts: Any) -> list[Event]:
@@ -186,11 +184,13 @@ class Voice:
                 duration_ns=time.time_ns() - began,
                 error=error,
             )
-            await recorder.arecord(self._made(made))
+            await recorder.arecord(self._made(made, whole=self is self.watch.main))
 
-    def _made(self, event: Event) -> Event:
-        """What comes next in the run follows from this."""
+    def _made(self, event: Event, *, whole: bool = False) -> Event:
+        """The end of the run follows from this; where it is ``whole``, also what is said next."""
         self.watch.run.last = event["event_id"]
+        if whole:
+            self.watch.spoken = event["event_id"]
         return event
 
 

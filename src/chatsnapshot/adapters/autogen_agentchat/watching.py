@@ -47,6 +47,8 @@ class Watch:
         """Ids of the messages and events that are told: they come again with those above."""
         self._echo = given.task if isinstance(given.task, str) else None
         """The task, which the stream begins with."""
+        self.spoken: str | None = None
+        """The event that whoever gets the word goes on from."""
         self._last: Any = None
         """The last message."""
 
@@ -183,7 +185,8 @@ class Watch:
             made += self._told(item)
         for voice in (self.main, *self._voices.values()):
             made += voice.left()
-        last, reason = self._last, result.stop_reason
+        last = next((item for item in reversed(result.messages) if is_chat(item)), None)
+        reason = result.stop_reason
         facts = {"stop_reason": reason} if reason else {}
         if self._waits(last):
             voice = self._voice_of(last)
