@@ -13,9 +13,12 @@ from chatsnapshot.errors import LedgerError, MissingExtra
 
 PACKAGES = Path(__file__).resolve().parents[3] / "src" / "chatsnapshot" / "adapters"
 RUNTIMES = ("langgraph", "openai_agents", "pydantic_ai", "crewai", "google_adk", "agent_framework", "strands")
+RUNTIMES += ("agno",)
+RUNTIMES += ("llama_index",)
 PROTOCOLS = ("mcp_calls", "a2a", "ag_ui")
 ROOTS = ["langgraph", "langchain_core", "agents", "pydantic_ai", "crewai", "google", "agent_framework", "mcp"]
-ROOTS += ["strands"]
+ROOTS += ["strands", "agno"]
+ROOTS += ["llama_index", "llama_index_instrumentation", "workflows"]
 
 
 @pytest.fixture
@@ -81,7 +84,8 @@ def test_importing_the_adapters_imports_no_runtime() -> None:
     )
     heavy = ("langgraph", "langchain_core", "agents", "openai", "pydantic_ai", "pydantic", "crewai")
     heavy += ("google.adk", "agent_framework", "mcp", "a2a", "ag_ui", "httpx", "starlette", "opentelemetry")
-    heavy += ("strands",)
+    heavy += ("strands", "agno")
+    heavy += ("llama_index", "llama_index_instrumentation", "workflows")
     code = "import importlib, sys\n"
     code += f"for name in {names!r}: importlib.import_module('chatsnapshot.adapters.' + name)\n"
     code += f"print([name for name in {heavy!r} if name in sys.modules])"
@@ -99,6 +103,8 @@ def test_importing_the_adapters_imports_no_runtime() -> None:
         ("google_adk", "GoogleADKRecorder"),
         ("agent_framework", "AgentFrameworkRecorder"),
         ("strands", "StrandsRecorder"),
+        ("agno", "AgnoRecorder"),
+        ("llama_index", "LlamaIndexRecorder"),
         ("mcp_calls", "McpClientRecorder"),
     ],
 )
