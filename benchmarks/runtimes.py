@@ -27,6 +27,7 @@ STORIES = ("parallel_tools", "plain")
 ADDED_MAX = 1.5
 ADAPTERS = (
     *("langgraph", "openai_agents", "pydantic_ai", "crewai", "google_adk", "agent_framework"),
+    "autogen_agentchat",
     *("strands", "smolagents"),
     "llama_index",
     *("mcp_calls", "a2a", "ag_ui", "custom"),

@@ -41,9 +41,17 @@ RUNTIMES: tuple[Runtime, ...] = (
     Runtime("crewai", "crewai", "crewai", "CrewAIRecorder"),
     Runtime("google_adk", "google.adk.runners", "google_adk", "GoogleADKRecorder", ("google.adk",)),
     Runtime("agent_framework", "agent_framework", "agent_framework", "AgentFrameworkRecorder"),
+    Runtime("autogen_agentchat", "autogen_agentchat.base", "autogen_agentchat", "AgentChatRecorder"),
     Runtime("smolagents", "smolagents", "smolagents", "SmolagentsRecorder"),
     Runtime("strands", "strands", "strands", "StrandsRecorder"),
     Runtime("agno", "agno.agent", "agno", "AgnoRecorder", ("agno",)),
+    Runtime(
+        "llama_index",
+        "llama_index_instrumentation",
+        "llama_index",
+        "LlamaIndexRecorder",
+        ("llama_index", "llama_index_instrumentation", "workflows"),
+    ),
     Runtime("mcp", "mcp", "mcp_calls", "McpClientRecorder"),
 )
 
