@@ -125,6 +125,29 @@ def test_an_agent_that_waits_goes_on_in_another_process_with_its_session(tmp_pat
     assert (result.causation_id, result.payload["result"]) == (asked.event_id, "hello yes")
 
 
+def test_an_agent_that_is_a_tool_goes_on_in_another_process_where_it_waited(tmp_path: Any) -> None:
+    from strands.session import FileSessionManager
+
+    def process(prompt: Any, answers: list[Any], child_answers: list[Any]) -> Any:
+        with chatsnapshot.open(tmp_path / "runs.db", validation="strict") as ledger:
+            recorder = StrandsRecorder(ledger)
+            kept = FileSessionManager(session_id="case-7", storage_dir=str(tmp_path))
+            child = agent("beta", *child_answers, tools=[tool(who, context=True)])
+            given = agent("alpha", *answers, hooks=[recorder], session_manager=kept, tools=[child])(prompt)
+            assert recorder.flush(5)
+            return given
+
+    asked = process("Hello", [[call("beta", "call_2", input="go")]], [ASK])
+    assert str(process(answers_to(asked), ["bye"], ["child bye"])) == "bye\n"
+    with chatsnapshot.open(tmp_path / "runs.db", create=False) as ledger:
+        assert len({entry.correlation_id for entry in ledger.read()}) == 2
+        questions = {one.event_id for one in told(ledger, "human_input_requested")}
+        answers = {one.event_id: one.causation_id for one in told(ledger, "human_input_received")}
+        assert set(answers.values()) == questions
+        assert {one.causation_id for one in told(ledger, "run_resumed")} == set(answers)
+        assert len(told(ledger, "run_completed")) == 2
+
+
 def test_tools_beside_one_that_asks_are_called_once(
     ledger: chatsnapshot.Ledger, recorder: StrandsRecorder
 ) -> None:

@@ -74,6 +74,7 @@ def test_agents_that_exist_are_attached_once(ledger: chatsnapshot.Ledger) -> Non
     alpha("Hello")
     beta("Hello")
     assert names(ledger) == ["alpha", "beta"]
+    assert len(list(ledger.read())) == 10
     with pytest.raises(TypeError, match=r"takes agents, swarms and graphs of strands, not str"):
         recorder.attach("alpha")
 

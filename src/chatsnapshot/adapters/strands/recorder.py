@@ -138,6 +138,14 @@ class StrandsRecorder(RuntimeRecorder):
             _conversations.pop(runner, None)
         return _conversations.setdefault(runner, uuid_text(uuid7()[0]))
 
+    def knows(self, runner: Any, session: Any) -> bool:
+        """Whether the correlation of what ``runner`` does is known."""
+        return bool(getattr(session, "session_id", None)) or runner in _conversations
+
+    def remember(self, runner: Any, correlation: str) -> None:
+        """The correlation of what ``runner`` does, found in the ledger."""
+        _conversations[runner] = correlation
+
     def _turn(self, agent: Any) -> Turn | None:
         turns = self._turns.get(id(agent))
         if not turns:

@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from chatsnapshot.adapters.observed import Earlier, ObservedRun
+from chatsnapshot.adapters.observed import ObservedRun
 from chatsnapshot.adapters.places import Token
 from chatsnapshot.adapters.plain import header_text, plain
 from chatsnapshot.adapters.policy import Event
@@ -22,6 +22,7 @@ from chatsnapshot.adapters.strands.contents import (
     results_in,
     usage_of,
 )
+from chatsnapshot.adapters.strands.finding import child_before, earlier_of
 from chatsnapshot.clock import time_text, uuid7, uuid_text
 
 if TYPE_CHECKING:
@@ -82,10 +83,12 @@ class Turn:
         name = header_text(getattr(agent, "name", None)) or "agent"
         resumed = _waits(agent) or getattr(agent, "_checkpoint", None) is not None
         session = getattr(agent, "_session_manager", None)
+        if resumed and not recorder.knows(agent, session) and (known := await child_before(recorder, name)):
+            recorder.remember(agent, known)
         own = recorder.conversation(agent, session, fresh=not resumed and not agent.messages)
         begin: dict[str, Any] = {"key": key, "correlation_id": own, "resumed": resumed}
         if resumed:
-            begin["earlier"] = await _earlier(recorder, own, name, responses_of(agent))
+            begin["earlier"] = await earlier_of(recorder, own, name, responses_of(agent))
         run = recorder.begin(name, **begin)
         if run is None:
             return None
@@ -292,16 +295,6 @@ def dropped(recorder: StrandsRecorder, run: ObservedRun) -> None:
         if (event := run.failed("a hook failed at the end of the run")) is not None:
             recorder.end(run)
             recorder.safe.hand_over(event)
-
-
-async def _earlier(recorder: StrandsRecorder, own: str, name: str, answers: dict[str, Any]) -> Earlier:
-    parent = recorder.parent_here()
-    inside = parent is not None and parent.inside_tool
-    correlation = header_text(own if inside else recorder.correlation_id or own) or own
-    earlier = await recorder.aleft_open(correlation)
-    if answers and not any(question in earlier.questions for question in answers):
-        return recorder.left_open(correlation, name)  # another agent of the conversation ran meanwhile
-    return earlier
 
 
 def _model_facts(model: Any) -> dict[str, Any]:
