@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,6 +135,41 @@ def test_a_question_in_a_node_pauses_both_runs_and_the_task_goes_on(
     assert before.payload["task_id"] == after.payload["task_id"]
     assert after.causation_id == outer.event_id
     assert len(told(ledger, "tool_call")) == len(told(ledger, "tool_result")) == 1
+
+
+@pytest.mark.parametrize("kind", ["swarm", "graph"])
+def test_a_flow_that_waits_goes_on_in_another_process_with_its_session(tmp_path: Path, kind: str) -> None:
+    from strands.multiagent import GraphBuilder, Swarm
+    from strands.session import FileSessionManager
+
+    def process(task: Any) -> Any:
+        with chatsnapshot.open(tmp_path / "runs.db", validation="strict") as ledger:
+            recorder = StrandsRecorder(ledger)
+            kept = FileSessionManager(session_id="case-7", storage_dir=str(tmp_path))
+            node = asking("alpha", "bye")
+            if kind == "swarm":
+                flow: Any = Swarm([node], hooks=[recorder], session_manager=kept)
+            else:
+                builder = GraphBuilder().set_session_manager(kept).set_execution_timeout(60)
+                builder.add_node(node, "first")
+                flow = builder.set_hook_providers([recorder]).build()
+            if task is not None:
+                node.model.answers.pop(0)  # it was asked before the restart
+            given = flow(answers_to(task) if task is not None else "Go")
+            assert recorder.flush(5)
+            return given
+
+    asked = process(None)
+    assert asked.status.value == "interrupted"
+    assert process(asked).status.value == "completed"
+    with chatsnapshot.open(tmp_path / "runs.db", create=False) as ledger:
+        assert "case-7" in {entry.correlation_id for entry in ledger.read()}
+        assert len({entry.correlation_id for entry in ledger.read()}) == 2
+        answers = {one.event_id: one.causation_id for one in told(ledger, "human_input_received")}
+        assert set(answers.values()) == {one.event_id for one in told(ledger, "human_input_requested")}
+        assert {one.causation_id for one in told(ledger, "run_resumed")} == set(answers)
+        before, after = told(ledger, "system.task_started")
+        assert before.payload["task_id"] == after.payload["task_id"]
 
 
 def test_a_question_before_a_node_begins_no_task(
