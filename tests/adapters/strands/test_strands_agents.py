@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -261,6 +262,38 @@ def test_what_hooks_refuse_is_told_as_it_was(ledger: chatsnapshot.Ledger, record
     alpha.add_hook(refuse, BeforeInvocationEvent)
     alpha("Again")
     assert kinds(ledger)[4:] == ["run_started", "message", "run_cancelled"]
+
+
+def test_a_checkpoint_pauses_the_run_until_it_goes_on(
+    ledger: chatsnapshot.Ledger, recorder: StrandsRecorder
+) -> None:
+    alpha = agent("alpha", SUM, "bye", hooks=[recorder], tools=[tool(add)], checkpointing=True)
+    given = alpha("Hello")
+    while given.stop_reason == "checkpoint":
+        given = alpha({"checkpointResume": {"checkpoint": given.checkpoint.to_dict()}})
+    paused, resumed = told(ledger, "run_paused"), told(ledger, "run_resumed")
+    assert [one.payload["reason"] for one in paused] == ["checkpoint", "checkpoint"]
+    assert [one.causation_id for one in resumed] == [one.event_id for one in paused]
+    (asked,), (result,) = told(ledger, "tool_call"), told(ledger, "tool_result")
+    assert asked.causation_id == told(ledger, "message")[1].event_id
+    assert (result.causation_id, result.payload["result"]) == (asked.event_id, "5")
+    assert len({one.payload["run_id"] for one in ledger.read()}) == 1
+
+
+def test_an_agent_that_is_done_or_waits_is_not_kept_alive(
+    ledger: chatsnapshot.Ledger, recorder: StrandsRecorder
+) -> None:
+    made = [
+        agent("alpha", "one", hooks=[recorder]),
+        agent("beta", ASK, hooks=[recorder], tools=[tool(who, context=True)]),
+    ]
+    for each in made:
+        each("Hello")
+    kept = [weakref.ref(each) for each in made]
+    made.clear()
+    del each
+    gc.collect()
+    assert [one() for one in kept] == [None, None]
 
 
 def test_a_run_that_a_hook_starts_follows_from_the_one_before(
