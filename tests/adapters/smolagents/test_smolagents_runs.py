@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import gc
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 import chatsnapshot
 from chatsnapshot.adapters.custom import RuntimeRecorder
 from chatsnapshot.adapters.smolagents import SmolagentsRecorder, install
+from chatsnapshot.errors import LedgerError
 from chatsnapshot.testing.runtimes.smolagents import agent, call, scripted, tool
 
 Told = Callable[..., list[str]]
@@ -406,3 +409,23 @@ def test_what_is_no_agent_is_refused_in_one_sentence(recorder: SmolagentsRecorde
         recorder.attach("agent")
     with pytest.raises(TypeError, match="install takes a SmolagentsRecorder, not str"):
         install("recorder")  # type: ignore[arg-type]
+
+
+def test_a_version_that_lacks_something_is_told_in_one_sentence(
+    ledger: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import smolagents
+
+    monkeypatch.delattr(smolagents, "ToolCallingAgent")
+    with pytest.raises(
+        LedgerError, match=r"^smolagents .* has no smolagents\.ToolCallingAgent\.process_tool_calls;"
+    ):
+        SmolagentsRecorder(ledger)
+
+
+def test_importing_the_adapter_imports_no_runtime() -> None:
+    code = "import sys, chatsnapshot.adapters.smolagents.recorder; print('smolagents' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "False"

@@ -1,4 +1,4 @@
-"""smolagents in the stories of the contract: tool calling agents with a scripted model."""
+"""smolagents in the stories of the contract: agents that ask for tools, with a scripted model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from chatsnapshot.adapters.smolagents import SmolagentsRecorder
 from chatsnapshot.testing.adaptercontract.bench import AdapterBench, Outcome, in_tool
 
-__all__ = ["SmolagentsBench", "agent", "call", "scripted", "tool"]
+__all__ = ["SmolagentsBench", "agent", "ask_child", "call", "fail", "person", "scripted", "tool"]
 
 _USAGE = (9, 4)
 
@@ -35,12 +35,16 @@ class SmolagentsBench(AdapterBench):
 
     def play(self, scenario: str, recorder: Any | None) -> Outcome:
         """Run the story."""
-        alpha, asked = _story(scenario)
+        alpha, asked = self.story(scenario)
         for one in self.attached(recorder):
             one.attach(alpha)
         if scenario == "streaming":
             return Outcome.of(lambda: _told(alpha.run(asked, stream=True)))
         return Outcome.of(lambda: alpha.run(asked))
+
+    def story(self, scenario: str) -> tuple[Any, str]:
+        """The agent of a story and what it is asked."""
+        return _story(scenario)
 
 
 def _told(stream: Any) -> list[Any]:
@@ -58,13 +62,13 @@ def _story(scenario: str) -> tuple[Any, str]:
         return agent("alpha", both, "5 and 9", tools=[tool(_add)], **stream), "What is 2+3 and 4+5?"
     if scenario == "sub_agent":
         asking = [call("ask_child", question="hi")]
-        return agent("alpha", asking, "done", tools=[tool(_ask_child)]), "Ask the child"
+        return agent("alpha", asking, "done", tools=[tool(ask_child)]), "Ask the child"
     if scenario == "interruption":
         return agent(
-            "alpha", [call("user_input", question="May it be sent?")], "approved", tools=[_person()]
+            "alpha", [call("user_input", question="May it be sent?")], "approved", tools=[person()]
         ), "Ask"
     if scenario == "tool_error":
-        return agent("alpha", [call("fail")], "it failed", tools=[tool(_fail)]), "Try"
+        return agent("alpha", [call("fail")], "it failed", tools=[tool(fail)]), "Try"
     if scenario == "model_error":
         return agent("alpha", RuntimeError("model is down")), "Hello"
     return agent("alpha", "Hi there"), "Hello"
@@ -194,7 +198,7 @@ def _asks() -> Any:
     return Person
 
 
-def _person() -> Any:
+def person() -> Any:
     """A person who approves of everything, in place of the terminal."""
     return _asks()()
 
@@ -205,11 +209,11 @@ def _add(a: int, b: int) -> int:
     return a + b
 
 
-def _ask_child(question: str) -> str:
+def ask_child(question: str) -> str:
     """Ask the child."""
     return str(agent("beta", "child says hi").run(question))
 
 
-def _fail() -> str:
+def fail() -> str:
     """Fail."""
     raise ValueError("no such city")
