@@ -171,6 +171,8 @@ def test_a_member_of_a_team_that_waits_goes_on_where_it_waited(
     else:
         asyncio.run(alpha.acontinue_run(run_response=output))
     lines = told("beta")
+    assert "human_input_received call_1 <- human_input_requested call_1" in lines
+    assert "tool_result call_1 <- tool_call call_1" in lines
     assert "run_resumed beta <- human_input_received call_1" in lines
     assert lines[-1] == "run_completed beta <- message assistant"
     assert "run_resumed alpha <- run_paused alpha" in told("alpha")

@@ -350,6 +350,25 @@ def test_what_a_second_model_is_asked_beside_the_run_counts_tokens_and_says_noth
     assert told()[-2:] == ["model_call <- run_started alpha", "run_completed alpha <- message assistant"]
 
 
+@pytest.mark.parametrize("way", ["run", "run stream", "arun"])
+def test_an_answer_from_the_cache_is_a_message_without_a_call_of_the_model(
+    recorder: Any, agent: Any, told: Any, tmp_path: Any, way: str
+) -> None:
+    def cached() -> Any:
+        made = agent("alpha", "Hi there", system_message="Be kind.")
+        made.model.cache_response, made.model.cache_dir = True, str(tmp_path)
+        return made
+
+    go(cached(), way)
+    go(recorder.attach(cached()), way)
+    assert told() == [
+        "run_started alpha",
+        "message user <- run_started alpha",
+        "message assistant <- message user",
+        "run_completed alpha <- message assistant",
+    ]
+
+
 def test_a_run_on_an_event_loop_that_it_blocks_is_recorded(recorder: Any, agent: Any, told: Any) -> None:
     async def run() -> None:
         recorder.attach(agent("alpha", "Hi there")).run("Hello")

@@ -161,6 +161,38 @@ def test_steps_of_a_workflow_follow_each_other_and_their_agents_are_their_childr
     assert ended.payload["output"] == "QUIET"
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_tools_and_members_in_a_step_are_recorded(recorder: Any, agent: Any, told: Any, way: str) -> None:
+    from agno.workflow import Step
+
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    alpha = agent("alpha", [("add", {"a": 2, "b": 3})], "5", tools=[add])
+    crew = team([agent("beta", "beta says")], to_beta(), "done", name="crew")
+    go(recorder.attach(flow(Step(name="one", agent=alpha), Step(name="two", team=crew))), way)
+    assert told("alpha")[0] == "run_started alpha <- task_started one-1"
+    assert "tool_result call_1 <- tool_call call_1" in told("alpha")
+    assert told("crew")[0] == "run_started crew <- task_started two-1"
+    assert told("beta")[0] == "run_started beta <- tool_call call_1"
+
+
+def test_agents_that_a_hook_or_the_thinking_before_runs_are_children(
+    recorder: Any, ledger: Any, agent: Any, told: Any
+) -> None:
+    beta = agent("beta", "fine")
+
+    def check(run_input: Any) -> None:
+        beta.run(f"Is this fine? {run_input.input_content}")
+
+    recorder.attach(agent("alpha", "Hi there", pre_hooks=[check])).run("Hello", session_id="s1")
+    assert told("beta")[0] == "run_started beta <- run_started alpha"
+    assert told("alpha")[:2] == ["run_started alpha", "message user <- run_started alpha"]
+    assert next(iter(ledger.read())).correlation_id == "s1"
+    assert len(told("alpha")) == 5
+
+
 @pytest.mark.parametrize("way", ["run", "run stream", "arun"])
 def test_steps_beside_each_other_keep_their_agents_apart(
     recorder: Any, agent: Any, told: Any, way: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import uuid
 import weakref
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import TYPE_CHECKING, Any
@@ -160,6 +161,9 @@ def _entry(name: str, before: Any) -> Any:
     @functools.wraps(before)
     def enter(self: Any, *args: Any, **options: Any) -> Any:
         given = _given(before, self, args, options)
+        if not goes_on and given.get("run_id") is None and _recorders_of(self):
+            options = {**options, "run_id": str(uuid.uuid4())}  # as Agno would: known before it does anything
+            given = {**given, **options}
         piece = _run_of(self, given, goes_on=goes_on, is_workflow=False)
         if piece is None:
             return before(self, *args, **options)

@@ -51,8 +51,8 @@ class RunPiece(_Around):
     async def ready(self) -> None:
         for watch in self.watches:
             with watch.recorder.guarded():
-                conversation = watch.recorder.correlation_id or watch.session
-                if watch.goes_on and conversation and watch.recorder.parent_here() is None:
+                conversation = watch.conversation if watch.goes_on else None
+                if conversation is not None:
                     watch.earlier = await watch.recorder.aleft_open(conversation)
 
     @contextmanager
@@ -334,10 +334,16 @@ def _in(run: Any, cause: str) -> Iterator[None]:
 
 def _is_of(watch: Watch, call: Any) -> bool:
     """Whether it is a tool of the run: what Agno's own managers call (memories, learning) is none."""
-    run_id = getattr(getattr(call.function, "_run_context", None), "run_id", None)
-    if run_id is None or (watch.begun and watch.run is None):
+    function = call.function
+    context = getattr(function, "_run_context", None)
+    if context is None or (watch.begun and watch.run is None):
         return False
-    return watch.key is None or watch.key == str(run_id)
+    # In a step of a workflow the context is the workflow's.
+    return (
+        function._agent is watch.owner
+        or function._team is watch.owner
+        or watch.key in (None, str(context.run_id))
+    )
 
 
 def _handed_to(call: Any) -> str | None:

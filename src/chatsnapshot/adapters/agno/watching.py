@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.agno.following import STOPPED
@@ -73,6 +74,10 @@ class Watch:
         """The end of the step that ended last, once it is on record."""
         self._shown: set[str] = set()
         """What the model was shown in this run: a run that is tried again shows it once more."""
+        self._streamed: list[str] = []
+        """What a stream said of a run whose output is not known."""
+        self._item: Any = None
+        """What a stream yielded last of this run."""
         self._told: Any = None
         """The event of a stream that says how the run ended."""
         self._said = self._answers(given.get("workflow_run_response")) if goes_on else []
@@ -84,9 +89,21 @@ class Watch:
 
     @property
     def session(self) -> str | None:
-        """The session of the run, as far as it is known before the run begins."""
-        known = self.given.get("session_id") or getattr(self.given.get("run_response"), "session_id", None)
+        """The session of the run, as far as it is known by now."""
+        given = (self.given.get(name) for name in ("run_response", "workflow_run_response"))
+        known = self.given.get("session_id") or next(
+            (one.session_id for one in given if one is not None), None
+        )
         return known or getattr(self.owner, "session_id", None)
+
+    @property
+    def conversation(self) -> str | None:
+        """Where a run that goes on belongs, as far as it is known before it does."""
+        before = self.given.get("run_response") or self.given.get("workflow_run_response")
+        run_id = getattr(before, "run_id", None) or self.given.get("run_id")
+        if (known := self.recorder.waiting.get(str(run_id))) is not None:
+            return known
+        return None if self._outer is not None else self.recorder.correlation_id or self.session
 
     def begin(
         self, response: Any = None, run_id: Any = None, session_id: Any = None, messages: Iterable[Any] = ()
@@ -97,8 +114,8 @@ class Watch:
             return []
         self.begun = True
         before = self.given.get("run_response")
-        native = getattr(response, "run_id", None) or run_id or self.given.get("run_id")
-        native = native or getattr(before, "run_id", None)
+        native = getattr(response, "run_id", None) or self.given.get("run_id")
+        native = native or getattr(before, "run_id", None) or run_id
         self.key = str(native or uuid_text(uuid7()[0]))
         session = getattr(response, "session_id", None) or session_id or self.session
         forked = getattr(response, "forked_from_run_id", None)
@@ -163,7 +180,8 @@ class Watch:
         """The messages that the run was given."""
         heard: list[tuple[str, list[dict[str, Any]]]] = []
         if not self.goes_on:
-            heard = input_messages(getattr(given, "input_content", self.given.get("input")), given)
+            beside = given or SimpleNamespace(**{**self.given, "input": None})
+            heard = input_messages(getattr(given, "input_content", self.given.get("input")), beside)
         elif isinstance(more := self.given.get("input"), str):
             heard = [("user", [text(more)])]
         return [run.message(role, parts, at_ns=self.at_ns) for role, parts in heard]
@@ -222,6 +240,11 @@ class Watch:
     def saw(self, item: Any) -> None:
         """A stream yielded this."""
         kind = getattr(item, "event", None)
+        self._item = (
+            item if getattr(item, "run_id", None) in (self.key, self.given.get("run_id")) else self._item
+        )
+        if self.response is None and kind in ("RunContent", "TeamRunContent") and item is self._item:
+            self._streamed.append(str(item.content or ""))
         if kind is None and hasattr(item, "status") and getattr(item, "run_id", None) == self.key:
             self.response = item
         elif kind in _TELLING and (self.key is None or item.run_id == self.key):
@@ -232,7 +255,7 @@ class Watch:
         output = result if hasattr(result, "status") and hasattr(result, "run_id") else None
         made: list[Event | None] = []
         if not self.begun:
-            told = output or self._told
+            told = output or self._told or self._item
             if told is None and error is None:
                 return []  # a stream that nobody read
             made += self.begin(output, getattr(told, "run_id", None), getattr(told, "session_id", None))
@@ -241,10 +264,27 @@ class Watch:
             return made
         output = self.response = output or self.response
         made += self._stopped_tools(run)
+        made += self._from_cache(run, output)
         if _status(output) == "paused":
             self.recorder.remember(str(self.key), run.correlation_id)
             return [*made, *self._questions(run, output)]
         return [*made, self._end(run, output, error)]
+
+    def _content(self, output: Any) -> Any:
+        return "".join(self._streamed) or None if output is None else getattr(output, "content", None)
+
+    def _from_cache(self, run: ObservedRun, output: Any) -> list[Event]:
+        """What Agno answers from its cache no model is asked for."""
+        cached = not self._shown and getattr(getattr(self.owner, "model", None), "cache_response", False)
+        content = self._content(output)
+        if (
+            not cached
+            or _status(output) not in ("completed", "")
+            or not content
+            or not isinstance(content, str)
+        ):
+            return []
+        return [run.message("assistant", [text(content)], native={"cached": True})]
 
     def _end(self, run: ObservedRun, output: Any, error: BaseException | None) -> Event | None:
         status, told = _status(output), str(getattr(self._told, "event", ""))
@@ -253,7 +293,7 @@ class Watch:
         if status == "error" or told.endswith("Error"):
             return run.failed(self._error(output, error))
         if error is None or status == "completed":
-            return run.completed(plain(getattr(output, "content", None)))
+            return run.completed(plain(self._content(output)))
         if isinstance(error, STOPPED):
             return run.cancelled(_why(error))
         return run.failed(error)
