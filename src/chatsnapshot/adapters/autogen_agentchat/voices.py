@@ -195,4 +195,4 @@ class Voice:
 
 
 def _ids(item: Any) -> dict[str, Any]:
-    return {"message_id": getattr(item, "id", None)}
+    return {"message_id": getattr(item, "id", None), "metadata": getattr(item, "metadata", None) or None}

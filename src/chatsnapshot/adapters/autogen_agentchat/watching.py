@@ -38,6 +38,7 @@ class Watch:
         """The scope that the run began in: what is there besides is inside of it."""
         self.main = Voice(self, run)
         self._outer = outer
+        self._done = False
         self._voices: dict[str, Voice] = {}
         self._speakers = given.speakers
         self._speaker: str | None = None
@@ -144,10 +145,9 @@ class Watch:
         kind = kind_of(item)
         if kind == "ModelClientStreamingChunkEvent" or not self._see(item):
             return []
-        if self._echo is not None and kind == "TextMessage" and item.content == self._echo:
+        if self._echo is not None and item.source == "user" and getattr(item, "content", None) == self._echo:
             self._echo = None
-            if item.source == "user":
-                return []
+            return []
         voice = self._voice_of(item)
         if is_chat(item):
             self._last = item
@@ -205,22 +205,25 @@ class Watch:
 
     async def over(self, error: BaseException | None) -> None:
         """The run is over; what it has not told of its end is told now."""
-        if self.run.ended is not None:
-            return
         made: Event | None = None
         with self.recorder.guarded():
-            if error is None:
-                made = self.run.cancelled(_NO_RESULT)
-            elif isinstance(error, (asyncio.CancelledError, GeneratorExit)):
-                made = self.run.cancelled(_CLOSED_EARLY if isinstance(error, GeneratorExit) else "cancelled")
-            else:
-                made = self.run.failed(error)
-            self._over()
+            if self.run.ended is None:
+                made = self._broken(error)
+        self._over()
         await self.recorder.arecord(*([] if made is None else [made]))
 
+    def _broken(self, error: BaseException | None) -> Event | None:
+        if error is None:
+            return self.run.cancelled(_NO_RESULT)
+        if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+            return self.run.cancelled(_CLOSED_EARLY if isinstance(error, GeneratorExit) else "cancelled")
+        return self.run.failed(error)
+
     def _over(self) -> None:
-        self.recorder.end(self.run)
-        hooks.release()
+        if not self._done:
+            self._done = True
+            self.recorder.end(self.run)
+            hooks.release()
 
 
 def _parent(recorder: AgentChatRecorder, outer: Voice) -> Parent:
