@@ -207,3 +207,33 @@ def test_an_agent_that_executes_tools_in_its_own_way_is_told_by_its_steps(
     assert recorder.attach(own).run("1+2?") == "3"
     assert "tool_result call_1 <- tool_call call_1" in told()
     assert told()[-1] == "run_completed own <- message assistant"
+
+
+def test_a_picture_that_a_tool_gives_is_recorded_as_its_png(
+    ledger: Any, recorder: SmolagentsRecorder
+) -> None:
+    image = pytest.importorskip("PIL.Image").new("RGB", (2, 2))
+
+    def draw() -> Any:
+        return image
+
+    made = tool(draw)
+    made.output_type = "image"
+    desk = recorder.attach(agent("desk", [call("draw")], "image.png", tools=[made]))
+    assert type(desk.run("Draw")).__name__ == "AgentImage"
+    (result,) = events(ledger, "execution.tool_result")
+    (ended,) = events(ledger, "execution.run_completed")
+    for value in (result.payload["result"], ended.payload["output"]):
+        assert (value["mime_type"], value["modality"]) == ("image/png", "image")
+
+
+def test_the_arguments_of_a_run_may_be_anything(ledger: Any, recorder: SmolagentsRecorder) -> None:
+    class Broken:
+        size = (1, 1)
+
+        def save(self, *args: Any, **options: Any) -> None:
+            raise OSError("no picture")
+
+    desk = recorder.attach(agent("desk", "ok", "ok"))
+    desk.run("Look", images=[Broken()], additional_args={"it": object(), "pairs": {1: {2}}})
+    assert len(events(ledger, "execution.run_completed")) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from chatsnapshot.adapters.payloads import text
@@ -35,11 +36,14 @@ def _content(one: Any) -> dict[str, Any] | None:
 
 
 def image_part(image: Any) -> dict[str, Any] | None:
-    """A picture of PIL; ``None`` for anything else."""
+    """A picture of PIL; ``None`` for anything else, and for one that cannot be written."""
     if not callable(getattr(image, "save", None)) or not hasattr(image, "size"):
         return None
     written = io.BytesIO()
-    image.save(written, format="PNG")
+    try:
+        image.save(written, format="PNG")
+    except Exception:
+        return None
     return {"type": "blob", "modality": "image", "mime_type": "image/png", "content": written.getvalue()}
 
 
@@ -47,8 +51,9 @@ def as_value(value: Any) -> Any:
     """What a tool or an agent gave, without live objects; a picture as its PNG."""
     if isinstance(value, str):
         return str.__str__(value)
-    if type(value).__name__ == "AgentImage":
-        value = value.to_raw()
+    if is_own(value, "AgentImage"):
+        with suppress(Exception):
+            value = value.to_raw()
     return image_part(value) or plain(value)
 
 

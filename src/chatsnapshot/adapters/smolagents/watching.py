@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chatsnapshot.adapters.payloads import text
-from chatsnapshot.adapters.plain import plain
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.adapters.smolagents.items import image_part
 from chatsnapshot.adapters.surroundings import parent_of
@@ -71,7 +70,7 @@ class Watch:
             return []
         facts = {"version": recorder.version, "native": {"agent": type(given.agent).__name__}}
         more = given.arguments.get("additional_args")
-        made = [run.started(dict(plain(more)) if more else None, at_ns=given.at_ns, **facts)]
+        made = [run.started(more or None, at_ns=given.at_ns, **facts)]
         prompt = getattr(given.agent, "instructions", None)
         if prompt and recorder.prompts.is_new(run.correlation_id, given.name, str(prompt)):
             made.append(run.message("system", [text(prompt)], at_ns=given.at_ns))
