@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from chatsnapshot.adapters.agno import AgnoRecorder
@@ -29,7 +31,22 @@ class AgnoBench(AdapterBench):
     def play(self, scenario: str, recorder: Any | None) -> Outcome:
         """Run the story."""
         recorders = self.attached(recorder)
-        return Outcome.of(lambda: _Story(recorders).play(scenario))
+        with _quiet():
+            return Outcome.of(lambda: _Story(recorders).play(scenario))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Agno prints to standard output what the stories raise."""
+    silent = logging.Filter("nothing")
+    loggers = [logging.getLogger(name) for name in ("agno", "agno-team", "agno-workflow")]
+    for logger in loggers:
+        logger.addFilter(silent)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(silent)
 
 
 class _Story:
