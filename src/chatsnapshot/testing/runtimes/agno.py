@@ -38,8 +38,10 @@ class AgnoBench(AdapterBench):
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Agno prints to standard output what the stories raise."""
+    from agno.utils import log
+
     silent = logging.Filter("nothing")
-    loggers = [logging.getLogger(name) for name in ("agno", "agno-team", "agno-workflow")]
+    loggers = (log.agent_logger, log.team_logger, log.workflow_logger)
     for logger in loggers:
         logger.addFilter(silent)
     try:
