@@ -10,7 +10,7 @@ import asyncio
 import functools
 import inspect
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -124,6 +124,35 @@ def _are_hooks(hooks: Any) -> bool:
     return isinstance(hooks, RunHooksBase)
 
 
+class _Inside:
+    """Around a recorded call: what runs inside belongs to it, and an error that leaves it is told as its end."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        self._current, self._asked = CURRENT.set(self._call), _ASKED.set(())
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is not None:
+                self._call.record(self._call.broke(error))
+        finally:
+            CURRENT.reset(self._current)
+            _ASKED.reset(self._asked)
+
+    async def __aenter__(self) -> None:
+        self.__enter__()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is not None and not isinstance(error, asyncio.CancelledError):
+                await self._call.arecord(self._call.broke(error))
+                error = None
+        finally:
+            self.__exit__(kind, error, trace)
+
+
 def _around_run(function: Any) -> Any:
     @functools.wraps(function)
     async def run(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -131,72 +160,32 @@ def _around_run(function: Any) -> Any:
         if entered is None:
             return await function(cls, *args, **kwargs)
         call, bound = entered
-        inside, asked = CURRENT.set(call), _ASKED.set(())
-        try:
+        async with _Inside(call):
             await call.open()
-            try:
-                result = await function(*bound.args, **bound.kwargs)
-            except asyncio.CancelledError as error:
-                call.record(call.broke(error))
-                raise
-            except BaseException as error:
-                await call.arecord(call.broke(error))
-                raise
-            await call.arecord(call.finished(result))
-            return result
-        finally:
-            CURRENT.reset(inside)
-            _ASKED.reset(asked)
+            result = await function(*bound.args, **bound.kwargs)
+        await call.arecord(call.finished(result))
+        return result
 
     return run
 
 
-def _around_run_sync(function: Any) -> Any:
+def _around_plain(function: Any, streamed: bool) -> Any:
     @functools.wraps(function)
-    def run_sync(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        entered = _entered(function, cls, args, kwargs, False)
+    def run(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        entered = _entered(function, cls, args, kwargs, streamed)
         if entered is None:
             return function(cls, *args, **kwargs)
         call, bound = entered
-        inside, asked = CURRENT.set(call), _ASKED.set(())
-        try:
+        with _Inside(call):
             call.open_now()
-            try:
-                result = function(*bound.args, **bound.kwargs)
-            except BaseException as error:
-                call.record(call.broke(error))
-                raise
+            result = function(*bound.args, **bound.kwargs)
+        if streamed:
+            result.run_loop_task.add_done_callback(functools.partial(_stream_ended, call, result))
+        else:
             call.record(call.finished(result))
-            return result
-        finally:
-            CURRENT.reset(inside)
-            _ASKED.reset(asked)
-
-    return run_sync
-
-
-def _around_run_streamed(function: Any) -> Any:
-    @functools.wraps(function)
-    def run_streamed(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        entered = _entered(function, cls, args, kwargs, True)
-        if entered is None:
-            return function(cls, *args, **kwargs)
-        call, bound = entered
-        inside, asked = CURRENT.set(call), _ASKED.set(())
-        try:
-            call.open_now()
-            try:
-                result = function(*bound.args, **bound.kwargs)
-            except BaseException as error:
-                call.record(call.broke(error))
-                raise
-        finally:
-            CURRENT.reset(inside)
-            _ASKED.reset(asked)
-        result.run_loop_task.add_done_callback(functools.partial(_stream_ended, call, result))
         return result
 
-    return run_streamed
+    return run
 
 
 def _stream_ended(call: Call, result: Any, task: asyncio.Task[Any]) -> None:
@@ -210,4 +199,8 @@ def _stream_ended(call: Call, result: Any, task: asyncio.Task[Any]) -> None:
     call.record(call.finished(result) if error is None else call.broke(error))
 
 
-_AROUND = {"run": _around_run, "run_sync": _around_run_sync, "run_streamed": _around_run_streamed}
+_AROUND: dict[str, Callable[[Any], Any]] = {
+    "run": _around_run,
+    "run_sync": functools.partial(_around_plain, streamed=False),
+    "run_streamed": functools.partial(_around_plain, streamed=True),
+}
