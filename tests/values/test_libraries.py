@@ -36,7 +36,7 @@ def test_no_library_is_imported_to_recognise_its_values() -> None:
 )
 def test_a_numpy_array_reads_back_as_nested_lists_at_every_size(dtype: str) -> None:
     numpy = pytest.importorskip("numpy")
-    for rows in (2, 20_000):
+    for rows in (2, 2_000 if dtype == "complex64" else 20_000):  # each of its numbers has a tag
         array = (numpy.arange(rows * 2) % 7).astype(dtype).reshape(rows, 2)
         written = encode({"a": array, "sliced": array[::-1, :1], "turned": array.T})
         found = whole(written)
