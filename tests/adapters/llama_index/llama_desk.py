@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 from typing import Any
@@ -67,6 +68,43 @@ class Waiting(Workflow):  # type: ignore[misc]
         question = InputRequiredEvent(prefix="Who?", user="odile")
         answer = await ctx.wait_for_event(HumanResponseEvent, waiter_event=question)
         return StopEvent(result=answer.response)
+
+
+class Part(Event):  # type: ignore[misc]
+    number: int
+
+
+class Done(Event):  # type: ignore[misc]
+    number: int
+
+
+class Sharing(Workflow):  # type: ignore[misc]
+    """Sends two parts to steps at the same time, and collects them."""
+
+    @step  # type: ignore[untyped-decorator]
+    async def share(self, ctx: Context, ev: StartEvent) -> Part | None:
+        for number in (1, 2):
+            ctx.send_event(Part(number=number))
+        return None
+
+    @step(num_workers=2)  # type: ignore[untyped-decorator]
+    async def work(self, ev: Part) -> Done:
+        return Done(number=ev.number)
+
+    @step  # type: ignore[untyped-decorator]
+    async def collect(self, ctx: Context, ev: Done) -> StopEvent | None:
+        parts = ctx.collect_events(ev, [Done, Done])
+        return None if parts is None else StopEvent(result=sum(one.number for one in parts))
+
+
+class Sleeping(Workflow):  # type: ignore[misc]
+    """Works for long."""
+
+    @step  # type: ignore[untyped-decorator]
+    async def sleep(self, ctx: Context, ev: StartEvent) -> StopEvent:
+        ctx.write_event_to_stream(Thought(text="going to sleep"))
+        await asyncio.sleep(60)
+        return StopEvent(result="slept")
 
 
 async def answering(handler: Any, answer: str = "yes") -> Any:

@@ -15,7 +15,20 @@ from chatsnapshot.testing.runtimes.llama_index import call, scripted
 
 core = pytest.importorskip("llama_index.core")
 
-from llama_desk import Thinking, Waiting, answering, index, kinds, model, of, recorded, said, session  # noqa: E402
+from llama_desk import (  # noqa: E402
+    Sharing,
+    Sleeping,
+    Thinking,
+    Waiting,
+    answering,
+    index,
+    kinds,
+    model,
+    of,
+    recorded,
+    said,
+    session,
+)
 from llama_index.core.chat_engine import SimpleChatEngine  # noqa: E402
 from llama_index.core.llms import ChatMessage  # noqa: E402
 from llama_index.core.tools import FunctionTool  # noqa: E402
@@ -62,6 +75,33 @@ def test_a_step_that_waits_is_one_task() -> None:
         assert question.causation_id == started.event_id
         assert completed.payload["task_id"] == started.payload["task_id"]
         assert question.payload["question"] == {"prefix": "Who?", "user": "odile"}
+
+
+def test_what_steps_send_is_caused_by_them() -> None:
+    with recorded() as (ledger, _):
+        assert asyncio.run(_run(Sharing())) == 3
+        share, *others = of(ledger, "system.task_started")
+        works = [one for one in others if one.payload["name"] == "work"]
+        collects = [one for one in others if one.payload["name"] == "collect"]
+        done = of(ledger, "system.task_completed")
+        shared = next(one for one in done if one.payload["name"] == "share")
+        for work in works:
+            assert work.causation_id in (share.event_id, shared.event_id)
+        worked = {one.event_id for one in done if one.payload["name"] == "work"}
+        assert {one.causation_id for one in collects} == worked
+        assert len(done) == 5
+
+
+def test_a_workflow_that_is_cancelled_cancels_its_task() -> None:
+    async def run() -> None:
+        handler = Sleeping().run()
+        async for _ in handler.stream_events():
+            break
+        await handler.cancel_run()
+
+    with recorded() as (ledger, _):
+        asyncio.run(run())
+        assert kinds(ledger) == ["run_started", "task_started", "task_cancelled", "run_cancelled"]
 
 
 def test_a_step_that_fails_fails_its_task_and_the_run() -> None:

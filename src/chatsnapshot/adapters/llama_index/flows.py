@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.llama_index import agents
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Flow"]
 
 _RUN_ID = "llamaindex.run_id"
+_OVER_MAX = 1_000
 
 
 class Flow(Watched):
@@ -49,6 +50,8 @@ class Flow(Watched):
         self._counts: Counter[str] = Counter()
         self._emitted: dict[int, tuple[Any, str | None]] = {}
         """Events that steps gave, and what they follow from."""
+        self._over: OrderedDict[str, str | None] = OrderedDict()
+        """Spans of steps that are over, and the last event of each: what they sent may come after that."""
         self._unfinished: list[tuple[Any, Place]] = []
         """Steps that gave nothing: they are done, or wait for something."""
 
@@ -137,6 +140,9 @@ class Flow(Watched):
         if self.is_agent:
             agents.stepped(self, place, result)
             return
+        self._over[place.span_id] = place.last
+        if len(self._over) > _OVER_MAX:
+            self._over.popitem(last=False)
         if result is None:
             self._unfinished.append((place.facts.get("given"), place))
             return
@@ -182,7 +188,7 @@ class Flow(Watched):
         for one in tick.result:
             given = getattr(one, "result", None)
             if is_a(given, "InputRequiredEvent"):
-                self.questions.asked(given, self._emitted.get(id(given), (None, None))[1])
+                self.questions.asked(given, self._emitted.get(id(given), (None, None))[1], None)
 
     def _place_of(self, tick: Any) -> Place | None:
         name = str(tick.step_id).rpartition("/")[2]
@@ -190,10 +196,17 @@ class Flow(Watched):
             (one[1] for one in self._unfinished if one[0] is tick.event and one[1].name == name), None
         )
 
-    def published(self, event: Any) -> None:
-        """The workflow wrote an event for whoever reads its stream."""
+    def sent(self, event: Any, span_id: str, place: Place | None) -> None:
+        """A step sent an event to others: what they do is caused by it."""
+        if event is not None and not self.is_agent:
+            cause = self._over.get(span_id) if place is None else place.context.last
+            self._emitted[id(event)] = (event, cause)
+
+    def published(self, event: Any, place: Place | None) -> None:
+        """The workflow wrote an event for whoever reads its stream, in that place."""
         if is_a(event, "InputRequiredEvent"):
-            self.questions.asked(event, self._emitted.get(id(event), (None, None))[1])
+            known = self._emitted.get(id(event), (None, None))[1]
+            self.questions.asked(event, known, None if place is None else place.context)
         elif is_a(event, "WorkflowIdleEvent") and self.run.questions:
             self._keep()
             self.pause("waits for a person", native={"run_id": self.native_id, "moved_at": self.moved_at})
@@ -206,19 +219,29 @@ class Flow(Watched):
     def done(self, result: Any) -> None:
         """The workflow has ended: with a result, or because somebody cancelled it."""
         self._keep()
-        for _, place in self._unfinished:
-            if not self.run.questions:
-                self._completed(place, None)
         if result is None or is_a(result, "WorkflowCancelledEvent", "IdleReleasedEvent"):
+            self._stopped()
             self.end(lambda run: run.cancelled("cancelled"), left_waiting=True)
         else:
+            for _, place in self._unfinished:
+                self._completed(place, None)
             self.end(lambda run: run.completed(output_of(result)))
 
     def broke(self, error: BaseException) -> None:
         """The workflow raised, or its task was cancelled."""
         self._keep()
         stopped = is_a(error, "CancelledError", "GeneratorExit")
+        if stopped:
+            self._stopped()
         self.end(lambda run: ended(run, error), left_waiting=stopped)
+
+    def _stopped(self) -> None:
+        """Steps that were cancelled; none is told of while it waits for somebody."""
+        if self.held or self.paused:
+            return
+        for _, place in self._unfinished:
+            with self.at(place) as (run, events):
+                events.append(run.event("system.task_cancelled", _task(place)))
 
 
 def _task(place: Place) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from chatsnapshot.adapters.requiring import need
 
 __all__ = ["VERSIONS", "watch"]
 
-VERSIONS = "llama-index-core>=0.14,<0.15"
+VERSIONS = "llama-index-core>=0.14.22,<0.15 with llama-index-workflows>=2.25,<3"
 _EXTRA = "llama-index"
 
 _lock = threading.Lock()
@@ -21,7 +21,7 @@ _watches: tuple[Watch, ...] = ()
 """Who hears of the loops of workflows."""
 _before: dict[str, Any] = {}
 """The methods of the loop's adapter as they were."""
-_TOLD = {"on_tick": Watch.ticked, "write_to_event_stream": Watch.published}
+_TOLD = {"on_tick": Watch.ticked, "write_to_event_stream": Watch.published, "send_event": Watch.sent}
 
 
 def watch(watch: Watch) -> Callable[[], None]:
@@ -52,12 +52,15 @@ def _found() -> tuple[Any, Any]:
     need(
         "llama_index_instrumentation.dispatcher", "active_instrument_tags", "Dispatcher.span_enter", **needed
     )
+    need("llama_index_instrumentation.span", "active_span_id.get", **needed)
     need("llama_index_instrumentation.span_handlers", "BaseSpanHandler.new_span", **needed)
     need("llama_index_instrumentation.event_handlers", "BaseEventHandler.handle", **needed)
+    need("workflows.runtime.types.internal_state", "BrokerState.last_alive_stamp", **needed)
     basic = need(
         "workflows.plugins.basic",
         "InternalAsyncioAdapter.on_tick",
         "InternalAsyncioAdapter.write_to_event_stream",
+        "InternalAsyncioAdapter.send_event",
         "InternalAsyncioAdapter.run_id",
         **needed,
     )
@@ -149,10 +152,10 @@ def _listen_no_more(adapter: Any, watch: Watch) -> None:
 
 def _telling(method: Any, tell: Callable[[Watch, str, Any], None]) -> Any:
     @functools.wraps(method)
-    async def told(self: Any, given: Any) -> Any:
+    async def told(self: Any, *given: Any, **named: Any) -> Any:
         for watch in _watches:
             with watch.recorder.guarded():
-                tell(watch, self.run_id, given)
-        return await method(self, given)
+                tell(watch, self.run_id, *given, *named.values())
+        return await method(self, *given, **named)
 
     return told

@@ -64,10 +64,12 @@ class Questions:
         call_id = str(trigger.tool_id) if is_a(trigger, "ToolCall") else None
         self._tell(known, asking, None if place is None else place.last, call_id)
 
-    def asked(self, event: Any, cause: str | None) -> None:
-        """The workflow wrote a question for the readers of its stream, or a step gave one."""
+    def asked(self, event: Any, cause: str | None, place: Place | None) -> None:
+        """The workflow wrote a question for the readers of its stream, there, or a step gave one."""
         if not any(one is event for one in self._told):
-            self._tell(uuid_text(uuid7()[0]), event, cause, None)
+            call_id = place.call_id if place is not None and place.kind == "tool" else None
+            cause = cause or (None if place is None else place.last)
+            self._tell(uuid_text(uuid7()[0]), event, cause, call_id)
 
     def _tell(self, question_id: str, event: Any, cause: str | None, call_id: str | None) -> None:
         flow = self._flow

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from chatsnapshot.adapters.looking import looked
 
 if TYPE_CHECKING:
     from chatsnapshot.adapters.llama_index.recorder import LlamaIndexRecorder
@@ -58,23 +58,4 @@ class Snapshots:
                     return str(entry.correlation_id)
             return None
 
-        return _within(_SECONDS_MAX, look)
-
-
-def _within(seconds: float, look: Callable[[], str | None]) -> str | None:
-    found: list[str | None] = []
-
-    def run() -> None:
-        try:
-            found.append(look())
-        except Exception:
-            pass  # a ledger that cannot be read is told of where it cannot be written
-
-    thread = threading.Thread(target=run, name="chatsnapshot-adapter", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:
-        run()
-    else:
-        thread.join(seconds)
-    return found[0] if found else None
+        return looked(_SECONDS_MAX, look)

@@ -201,12 +201,25 @@ class Watch:
     def published(self, run_id: str, event: Any) -> None:
         """A workflow wrote an event for whoever reads its stream."""
         if (flow := self._flows.get(run_id)) is not None:
-            flow.published(event)
+            flow.published(event, self._places.get(_span_here()))
+
+    def sent(self, run_id: str, tick: Any) -> None:
+        """The code of a step sent an event to other steps; it may be over by now."""
+        if (flow := self._flows.get(run_id)) is not None:
+            span_id = _span_here()
+            flow.sent(getattr(tick, "event", None), span_id, self._places.get(span_id))
+
+
+def _span_here() -> str:
+    """The span that the code of here and now is in."""
+    from llama_index_instrumentation.span import active_span_id
+
+    return active_span_id.get() or ""
 
 
 def _of_agent(place: Place) -> bool:
     """Whether it is a tool that an agent calls, not one that other code does."""
-    return isinstance(place.watched, Flow) and place.watched.is_agent
+    return "to" in place.facts
 
 
 def flow_of(place: Place) -> Flow:
