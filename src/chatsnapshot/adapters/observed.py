@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from chatsnapshot.adapters.payloads import arguments_of
@@ -272,7 +273,7 @@ class ObservedRun:
             source={
                 "origin": _ORIGINS.get(event_type.partition(".")[0], "system"),
                 "runtime": self.runtime,
-                "name": None if actor is None else header_text(actor),
+                "name": _name_of(actor),
             },
             attributes=attributes or None,
         )
@@ -331,6 +332,16 @@ class ObservedRun:
             self.run_id,
             dict(self.names),
         )
+
+
+_known_name = lru_cache(1_024)(header_text)
+"""Every event has a name, and a process has few."""
+
+
+def _name_of(actor: Any) -> str | None:
+    if actor is None:
+        return None
+    return _known_name(actor) if type(actor) is str else header_text(actor)
 
 
 _ORIGINS = {"execution": "agent", "ui": "ui", "integration": "integration"}

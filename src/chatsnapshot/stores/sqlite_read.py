@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 
@@ -82,13 +83,19 @@ def rows_by_id(db: apsw.Connection, names: Names, event_ids: Sequence[bytes]) ->
     """The rows of those ids that are known."""
     if len(event_ids) > _FEW_IDS:
         event_ids = _known_of(db, names, event_ids)
-    sql = f"SELECT {COLUMNS} FROM {names['entry']} WHERE event_id = ?"
+    sql = _by_id(names["entry"])
     found: dict[bytes, Row] = {}
     for event_id in event_ids:
         row = db.execute(sql, (event_id,)).fetchone()
         if row is not None:
             found[event_id] = row
     return found
+
+
+@lru_cache(64)
+def _by_id(entry: str) -> str:
+    """The same text each time: making and hashing it took longer than the look-up."""
+    return f"SELECT {COLUMNS} FROM {entry} WHERE event_id = ?"
 
 
 def _known_of(db: apsw.Connection, names: Names, event_ids: Sequence[bytes]) -> list[bytes]:

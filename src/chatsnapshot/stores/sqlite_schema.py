@@ -142,7 +142,8 @@ class Names(dict[str, str]):
         self.suffix = "" if ledger == "main" else f"@{ledger}"
 
     def __missing__(self, key: str) -> str:
-        return f'"{key}{self.suffix}"'
+        name = self[key] = f'"{key}{self.suffix}"'
+        return name
 
 
 def connect(path: str, *, write: bool, durability: str = "full") -> apsw.Connection:
