@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadLine",
+    "Dated",
     "Ingest",
     "IngestReport",
     "digest_of_name",
@@ -59,6 +60,13 @@ class BadLine(NamedTuple):
 
     number: int
     reason: str
+
+
+class Dated(NamedTuple):
+    """A plain event and the time that stands in where it has none, in place of the moment of recording."""
+
+    fields: Mapping[str, Any]
+    moment: str
 
 
 class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +196,7 @@ class Ingest:
 
     def _draft(self, item: Any, number: int) -> Draft:
         """What an item says happened, as a draft; raises what is wrong with it."""
+        item, moment = item if isinstance(item, Dated) else (item, "")
         if isinstance(item, bytes):
             content, fields = item, decode_object(item, self._depth_max)
             if is_envelope(fields):
@@ -207,7 +216,7 @@ class Ingest:
             fields["idempotency_key"] = self._key(fields, content, number)
         if not self._drafts:
             self._now = time_text(self._intake.clock())
-        return self._intake.draft(self._frame, self._now, [], redact=self._redact, **fields)
+        return self._intake.draft(self._frame, moment or self._now, [], redact=self._redact, **fields)
 
     def _check(self, fields: Mapping[str, Any]) -> None:
         if not fields.keys() <= EVENT_KEYS:

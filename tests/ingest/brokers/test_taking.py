@@ -62,6 +62,20 @@ def test_every_message_is_an_event_or_set_aside_and_again_nothing_new(
         assert ledger.head == report.stored + report.refused_count
 
 
+def test_an_event_that_its_producer_gives_again_later_is_known() -> None:
+    event = {"event_type": "a.b", "correlation_id": "c", "event_id": "0199c3a0-0000-7000-8000-000000000001"}
+    keyed = {"event_type": "a.b", "correlation_id": "c", "idempotency_key": "k"}
+    with chatsnapshot.open("memory:") as ledger:
+        taker = Taker(ledger)
+        taker.take([message(1, event), message(2, keyed)])
+        later = "2026-11-30T00:00:07.000000Z"
+        taker.take([message(3, event)._replace(at=later), message(4, keyed)._replace(at=later)])
+        assert (taker.report.stored, taker.report.known, taker.report.refused_count) == (2, 2, 0)
+        assert [entry.event.timestamp for entry in ledger.read()] == [AT, AT]
+        taker.take([message(5, {**event, "timestamp": later})])  # said by the event itself, it is another
+        assert taker.report.refused_count == 1
+
+
 def test_a_message_that_was_set_aside_for_another_reason_stays_as_it_was() -> None:
     with chatsnapshot.open("memory:") as ledger:
         Taker(ledger).take([message(1, {"a": 1})])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from chatsnapshot.errors import InvalidEvent
 from chatsnapshot.ingest.cloudevents.binary import is_binary, read_message
 from chatsnapshot.ingest.cloudevents.mapping import Mapper
 from chatsnapshot.ingest.cloudevents.structured import EVENT_TYPE, looks_like, read_document
-from chatsnapshot.ingesting import is_envelope
+from chatsnapshot.ingesting import Dated, is_envelope
 from chatsnapshot.ndjson import decode_object
 
 __all__ = ["Message", "event_of", "message_key"]
@@ -45,8 +44,11 @@ def message_key(broker: str, text: str) -> str:
 
 def event_of(
     message: Message, mapper: Mapper, event_type: str | None, depth_max: int
-) -> EventEnvelope | Mapping[str, Any]:
+) -> EventEnvelope | Dated:
     """What the message says happened: an envelope, or arguments of ``record`` with an id that follows from the message.
+
+    The time at which the broker took it stands in where it has none, and is not compared: a producer that is not sure
+    gives the same event again later.
 
     ``event_type`` is that of messages which are JSON and no event. Raises :class:`InvalidEvent` for what is none of them.
     """
@@ -81,6 +83,4 @@ def event_of(
         fields = {"event_type": event_type, "payload": fields}
     if fields.get("event_id") is None and fields.get("idempotency_key") is None:
         fields["idempotency_key"] = message.key
-    if fields.get("timestamp") is None and message.at:
-        fields["timestamp"] = message.at
-    return fields
+    return Dated(fields, message.at)

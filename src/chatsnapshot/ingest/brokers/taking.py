@@ -14,7 +14,7 @@ from chatsnapshot.envelope import EventEnvelope, Source, check_event_type
 from chatsnapshot.errors import InvalidEvent, LedgerError, LimitExceeded
 from chatsnapshot.ingest.brokers.message import Message, event_of
 from chatsnapshot.ingest.cloudevents.mapping import Mapper
-from chatsnapshot.ingesting import BadLine, Ingest
+from chatsnapshot.ingesting import BadLine, Dated, Ingest
 from chatsnapshot.limits import KIB
 from chatsnapshot.stores.draft import LEDGER_CORRELATION
 
@@ -116,7 +116,7 @@ class Taker:
             report = work.take(items)
         return report.stored, report.known, report.last_position
 
-    def _events(self, messages: Sequence[Message]) -> Iterator[EventEnvelope | Mapping[str, Any] | Exception]:
+    def _events(self, messages: Sequence[Message]) -> Iterator[EventEnvelope | Dated | Exception]:
         depth = self.ledger.limits.json_depth_max
         for message in messages:
             try:
