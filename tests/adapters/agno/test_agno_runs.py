@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -303,6 +304,31 @@ def test_a_task_that_is_cancelled_ends_its_tool_and_its_run(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+
+    asyncio.run(run())
+    assert told()[-2:] == [
+        "tool_result call_1 <- tool_call call_1",
+        "run_cancelled alpha <- tool_result call_1",
+    ]
+
+
+def test_a_tool_in_a_thread_that_outlives_its_run_is_told_once(recorder: Any, agent: Any, told: Any) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> str:
+        """Wait."""
+        begun.set()
+        go_on.wait(5)
+        return "too late"
+
+    async def run() -> None:
+        alpha = recorder.attach(agent("alpha", [("wait", {})], tools=[wait]))
+        task = asyncio.create_task(alpha.arun("Go"))
+        await asyncio.to_thread(begun.wait, 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
 
     asyncio.run(run())
     assert told()[-2:] == [

@@ -162,7 +162,9 @@ def test_steps_of_a_workflow_follow_each_other_and_their_agents_are_their_childr
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_tools_and_members_in_a_step_are_recorded(recorder: Any, agent: Any, told: Any, way: str) -> None:
+def test_tools_and_members_in_a_step_are_recorded(
+    recorder: Any, ledger: Any, agent: Any, told: Any, way: str
+) -> None:
     from agno.workflow import Step
 
     def add(a: int, b: int) -> int:
@@ -174,6 +176,8 @@ def test_tools_and_members_in_a_step_are_recorded(recorder: Any, agent: Any, tol
     go(recorder.attach(flow(Step(name="one", agent=alpha), Step(name="two", team=crew))), way)
     assert told("alpha")[0] == "run_started alpha <- task_started one-1"
     assert "tool_result call_1 <- tool_call call_1" in told("alpha")
+    first = next(iter(ledger.read(event_type="execution.tool_result"))).payload
+    assert (first["result"], first["is_error"]) == (5, False)
     assert told("crew")[0] == "run_started crew <- task_started two-1"
     assert told("beta")[0] == "run_started beta <- tool_call call_1"
 

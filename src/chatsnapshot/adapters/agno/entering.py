@@ -134,8 +134,6 @@ def _recorders_of(owner: Any) -> list[AgnoRecorder]:
 
 
 def _run_of(owner: Any, given: dict[str, Any], *, goes_on: bool, is_workflow: bool) -> RunPiece | None:
-    if any(watch.owner is owner and not watch.begun for watch in CURRENT.get()):
-        return None  # one way to run it calls another
     watches = []
     for recorder in _recorders_of(owner):
         with recorder.guarded():
