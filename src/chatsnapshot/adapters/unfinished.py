@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from chatsnapshot.adapters.looking import looked
 from chatsnapshot.adapters.observed import Earlier
 
 __all__ = ["aleft_in", "left_in"]
@@ -21,23 +21,12 @@ def left_in(ledger: Any, correlation_id: str, seconds_max: float, agent: str | N
 
     Where the last run is not one of ``agent``, it is what the last one of that agent waits for, if it does.
     """
-    found: list[Earlier | None] = []
 
-    def look() -> None:
-        try:
-            entries = ledger.read(correlation_id=correlation_id, reverse=True, limit=_LOOKED_AT_MAX)
-            found.append(_of_agent(entries, agent))
-        except Exception:
-            pass  # a ledger that cannot be read is told of where it cannot be written
+    def look() -> Earlier | None:
+        entries = ledger.read(correlation_id=correlation_id, reverse=True, limit=_LOOKED_AT_MAX)
+        return _of_agent(entries, agent)
 
-    thread = threading.Thread(target=look, name="chatsnapshot-adapter", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:
-        look()
-    else:
-        thread.join(seconds_max)
-    return found[0] if found else None
+    return looked(seconds_max, look)
 
 
 async def aleft_in(ledger: Any, correlation_id: str, seconds_max: float) -> Earlier | None:

@@ -17,7 +17,7 @@ from chatsnapshot.adapters.plain import header_text
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.adapters.requiring import need
 from chatsnapshot.adapters.web.carrying import Received, extract
-from chatsnapshot.adapters.web.serving import Accept
+from chatsnapshot.adapters.web.serving import Accept, believed
 
 __all__ = ["A2ARecorder"]
 
@@ -147,18 +147,9 @@ class A2ARecorder(RuntimeRecorder):
     def _received(self, context: Any, message: Any) -> Received:
         metadata = {**(context.metadata or {}), **((message or {}).get("metadata") or {})}
         received = extract({key: value for key, value in metadata.items() if isinstance(value, str)})
-        if self._believes(context):
+        if believed(self._accept, context, self.note):
             return received
         return Received(traceparent=received.traceparent, tracestate=received.tracestate)
-
-    def _believes(self, context: Any) -> bool:
-        if isinstance(self._accept, bool):
-            return self._accept
-        try:
-            return bool(self._accept(context))
-        except Exception as error:
-            self.note(error)
-            return False
 
     async def saw(self, task: TaskRun, event: Any) -> None:
         """Record what an agent tells, before it is handed on; nothing is raised."""

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.ag2.classicrun import ClassicRun, derived_id
@@ -176,40 +177,49 @@ async def _awaited(recorder: AG2Recorder, call: Awaitable[Any], options: dict[st
 # --- events that somebody else has taken --------------------------------------------------------------------
 
 
+class _Capture:
+    """Records a stream from its first event on; the recording is over with the stream, and when that fails."""
+
+    def __init__(self, recorder: AG2Recorder, options: dict[str, Any]) -> None:
+        self._recorder = recorder
+        self._options = options
+        self._recording: Recording | None = None
+
+    def take(self, event: Any) -> None:
+        self._recording = self._recording or _captured(self._recorder, event, self._options)
+        if self._recording is not None:
+            self._recording.take(event)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        try:
+            yield
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self._finish(error)
+            raise
+        self._finish(None)
+
+    def _finish(self, error: BaseException | None) -> None:
+        if self._recording is not None:
+            self._recording.finish(error)
+
+
 def _capture(recorder: AG2Recorder, events: Any, options: dict[str, Any]) -> Iterator[Any]:
-    recording: Recording | None = None
-    try:
+    capture = _Capture(recorder, options)
+    with capture.reading():
         for event in events:
-            recording = recording or _captured(recorder, event, options)
-            if recording is not None:
-                recording.take(event)
+            capture.take(event)
             yield event
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        if recording is not None:
-            recording.finish(error)
-        raise
-    if recording is not None:
-        recording.finish()
 
 
 async def _a_capture(recorder: AG2Recorder, events: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
-    recording: Recording | None = None
-    try:
+    capture = _Capture(recorder, options)
+    with capture.reading():
         async for event in events:
-            recording = recording or _captured(recorder, event, options)
-            if recording is not None:
-                recording.take(event)
+            capture.take(event)
             yield event
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        if recording is not None:
-            recording.finish(error)
-        raise
-    if recording is not None:
-        recording.finish()
 
 
 def _captured(recorder: AG2Recorder, first: Any, options: dict[str, Any]) -> Recording | None:

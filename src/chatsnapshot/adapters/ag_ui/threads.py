@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from chatsnapshot.adapters.looking import looked
 from chatsnapshot.adapters.observed import Earlier, ObservedRun
 
 __all__ = ["Thread"]
@@ -50,20 +50,11 @@ class Thread:
     def look(self, ledger: Any, thread_id: str, note: Callable[[BaseException], None]) -> None:
         """What the ledger has of it; a ledger that does not answer soon has nothing."""
 
-        def read() -> None:
-            try:
-                entries = list(ledger.read(correlation_id=thread_id, reverse=True, limit=_LOOKED_AT_MAX))
-                for entry in reversed(entries):
-                    self._take(entry)
-            except Exception as error:
-                note(error)
+        def read() -> list[Any]:
+            return list(ledger.read(correlation_id=thread_id, reverse=True, limit=_LOOKED_AT_MAX))
 
-        reader = threading.Thread(target=read, name="chatsnapshot-adapter", daemon=True)
-        try:
-            reader.start()
-        except RuntimeError:
-            return
-        reader.join(_LOOK_SECONDS_MAX)
+        for entry in reversed(looked(_LOOK_SECONDS_MAX, read, note) or ()):
+            self._take(entry)
 
     def _take(self, entry: Any) -> None:
         payload = entry.payload if isinstance(entry.payload, dict) else {}

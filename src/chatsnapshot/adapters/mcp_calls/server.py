@@ -14,7 +14,7 @@ from chatsnapshot.adapters.plain import describe_error, header_text, plain
 from chatsnapshot.adapters.policy import Event, SafeRecorder, new_event
 from chatsnapshot.adapters.requiring import need
 from chatsnapshot.adapters.web.carrying import Received, extract
-from chatsnapshot.adapters.web.serving import Accept
+from chatsnapshot.adapters.web.serving import Accept, believed
 from chatsnapshot.clock import uuid7, uuid_text
 
 __all__ = ["McpServerRecorder"]
@@ -126,7 +126,7 @@ class McpServerRecorder:
 
     def _begun(self, context: Any) -> _Request:
         received = extract(context.meta or {})
-        if not self._believes(context):
+        if not believed(self._accept, context, self.safe.note):
             received = Received(traceparent=received.traceparent, tracestate=received.tracestate)
         params = dict(context.params or {})
         params.pop("_meta", None)
@@ -136,15 +136,6 @@ class McpServerRecorder:
         if state is not None or responses is not None:
             before = self._waiting.pop((operation, str(state or "")), None)
         return _Request(self, received, context.request_id, operation, params, responses, before)
-
-    def _believes(self, context: Any) -> bool:
-        if isinstance(self._accept, bool):
-            return self._accept
-        try:
-            return bool(self._accept(context))
-        except Exception as error:
-            self.safe.note(error)
-            return False
 
     def _scope(self, request: _Request) -> Any:
         try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import aclosing
 from typing import Any, NamedTuple
+
+from chatsnapshot.adapters.looking import looked
 
 __all__ = ["Waiting", "Wanted", "paused_facts"]
 
@@ -40,12 +41,8 @@ class Waiting:
 
     def find_now(self, wanted: Wanted, seconds_max: float) -> str | None:
         """As :meth:`find`, where nothing can be awaited: another thread looks, for that long."""
-        found: list[str | None] = [self.known(wanted.agent, wanted.call_ids)]
-        if found[0] is None:
-            thread = threading.Thread(target=lambda: found.append(wanted.look_now()), daemon=True)
-            thread.start()
-            thread.join(seconds_max)
-        return found[-1]
+        found = self.known(wanted.agent, wanted.call_ids)
+        return found or looked(seconds_max, wanted.look_now)
 
 
 class Wanted(NamedTuple):
@@ -66,11 +63,8 @@ class Wanted(NamedTuple):
         return None
 
     def look_now(self) -> str | None:
-        """The same, blocking; ``None`` also where the ledger cannot be read."""
-        try:
-            return next((str(one.correlation_id) for one in self.ledger.read(**_LAST) if self._is(one)), None)
-        except Exception:
-            return None  # a ledger that cannot be read is told of where it cannot be written
+        """The same, blocking."""
+        return next((str(one.correlation_id) for one in self.ledger.read(**_LAST) if self._is(one)), None)
 
     def _is(self, entry: Any) -> bool:
         payload = entry.payload

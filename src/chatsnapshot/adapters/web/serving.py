@@ -15,7 +15,7 @@ from chatsnapshot.scope import Scope
 if TYPE_CHECKING:
     from chatsnapshot.ledger import Ledger
 
-__all__ = ["Accept", "Serving", "aborted"]
+__all__ = ["Accept", "Serving", "aborted", "believed"]
 
 Accept = bool | Callable[[Any], bool]
 """Whose word about correlation and cause is taken: everybody's, nobody's, or as a function of the request says."""
@@ -24,6 +24,17 @@ Accept = bool | Callable[[Any], bool]
 def aborted(message: str, kind: str = "ClientDisconnected") -> dict[str, str]:
     """The error of a request whose answer did not get to its end."""
     return {"type": kind, "message": message}
+
+
+def believed(accept: Accept, request: Any, note: Callable[[Exception], object]) -> bool:
+    """Whether the word of this request is taken; a function that fails takes it of nobody, and ``note`` is told."""
+    if isinstance(accept, bool):
+        return accept
+    try:
+        return bool(accept(request))
+    except Exception as error:
+        note(error)
+        return False
 
 
 class Serving:
@@ -58,7 +69,7 @@ class Serving:
     def begin(self, request: Any, headers: Any, method: str, path: str, url: str) -> tuple[Exchange, Scope]:
         """The request's events, and the scope in which it is answered."""
         received = extract(headers)
-        if not self._believes(request):
+        if not believed(self._accept, request, self.recorder.note):
             received = Received(
                 traceparent=received.traceparent, tracestate=received.tracestate, baggage=received.baggage
             )
@@ -74,12 +85,3 @@ class Serving:
             attributes=received.attributes,
         )
         return exchange, received.scope(self.ledger, exchange.correlation_id, cause=exchange.event_id)
-
-    def _believes(self, request: Any) -> bool:
-        if isinstance(self._accept, bool):
-            return self._accept
-        try:
-            return bool(self._accept(request))
-        except Exception as error:
-            self.recorder.note(error)
-            return False
