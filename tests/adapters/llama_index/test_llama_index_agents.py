@@ -177,6 +177,59 @@ def test_a_person_who_is_asked_while_the_run_goes_on_pauses_it_until_the_answer(
         assert runs == ["run_started", "run_paused", "run_resumed", "run_completed"]
 
 
+def test_answers_go_to_the_questions_whose_tools_want_them() -> None:
+    async def ask(ctx: Context, who: str) -> str:
+        """Ask somebody."""
+        question = InputRequiredEvent(prefix=f"{who}?")
+        wanted = {"who": who}
+        answer = await ctx.wait_for_event(HumanResponseEvent, waiter_event=question, requirements=wanted)
+        return str(answer.response)
+
+    ask.__annotations__["ctx"] = Context
+
+    async def run() -> None:
+        calls = [call("ask", {"who": who}, f"call_{who}") for who in ("odile", "max")]
+        handler = agent("alpha", [calls, ["done"]], tools=[ask]).run("Hello")
+        async for event in handler.stream_events(expose_internal=True):
+            if type(event).__name__ == "WorkflowIdleEvent":
+                break
+        for who in ("max", "odile"):
+            handler.ctx.send_event(HumanResponseEvent(who=who, response=f"{who} agrees"))
+        await handler
+
+    with recorded() as (ledger, _):
+        asyncio.run(run())
+        questions = {one.event_id: one.payload for one in of(ledger, "execution.human_input_requested")}
+        assert len(questions) == 2
+        for answer in of(ledger, "execution.human_input_received"):
+            who = questions[answer.causation_id]["question"].rstrip("?")
+            assert answer.payload["answer"] == {"who": who, "response": f"{who} agrees"}
+        results = {
+            one.payload["call_id"]: one.payload["result"] for one in of(ledger, "execution.tool_result")
+        }
+        assert results == {"call_odile": "odile agrees", "call_max": "max agrees"}
+
+
+def test_a_question_that_a_tool_writes_to_the_stream_is_that_of_its_call() -> None:
+    async def ask(ctx: Context) -> str:
+        """Ask somebody."""
+        ctx.write_event_to_stream(InputRequiredEvent(prefix="May I?"))
+        return str((await ctx.wait_for_event(HumanResponseEvent)).response)
+
+    ask.__annotations__["ctx"] = Context
+
+    async def run() -> None:
+        alpha = agent("alpha", [[call("ask", {}, "call_1")], ["done"]], tools=[ask])
+        await answering(alpha.run("Hello"))
+
+    with recorded() as (ledger, _):
+        asyncio.run(run())
+        (question,) = of(ledger, "execution.human_input_requested")
+        (answer,) = of(ledger, "execution.human_input_received")
+        assert (question.payload["question"], question.payload["call_id"]) == ("May I?", "call_1")
+        assert answer.causation_id == question.event_id
+
+
 def test_a_run_that_is_cancelled_while_it_waits_stays_paused_and_one_that_works_is_cancelled() -> None:
     async def run(tool: Any, until: str) -> None:
         handler = agent("alpha", [[call(tool.__name__, {}, "call_1")]], tools=[tool]).run("Hello")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.llama_index import agents
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Flow"]
 
 _RUN_ID = "llamaindex.run_id"
-_OVER_MAX = 1_000
 
 
 class Flow(Watched):
@@ -50,8 +49,6 @@ class Flow(Watched):
         self._counts: Counter[str] = Counter()
         self._emitted: dict[int, tuple[Any, str | None]] = {}
         """Events that steps gave, and what they follow from."""
-        self._over: OrderedDict[str, str | None] = OrderedDict()
-        """Spans of steps that are over, and the last event of each: what they sent may come after that."""
         self._unfinished: list[tuple[Any, Place]] = []
         """Steps that gave nothing: they are done, or wait for something."""
 
@@ -140,9 +137,6 @@ class Flow(Watched):
         if self.is_agent:
             agents.stepped(self, place, result)
             return
-        self._over[place.span_id] = place.last
-        if len(self._over) > _OVER_MAX:
-            self._over.popitem(last=False)
         if result is None:
             self._unfinished.append((place.facts.get("given"), place))
             return
@@ -196,11 +190,10 @@ class Flow(Watched):
             (one[1] for one in self._unfinished if one[0] is tick.event and one[1].name == name), None
         )
 
-    def sent(self, event: Any, span_id: str, place: Place | None) -> None:
+    def sent(self, event: Any, place: Place | None) -> None:
         """A step sent an event to others: what they do is caused by it."""
-        if event is not None and not self.is_agent:
-            cause = self._over.get(span_id) if place is None else place.context.last
-            self._emitted[id(event)] = (event, cause)
+        if event is not None and place is not None and not self.is_agent:
+            self._emitted[id(event)] = (event, place.context.last)
 
     def published(self, event: Any, place: Place | None) -> None:
         """The workflow wrote an event for whoever reads its stream, in that place."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chatsnapshot.adapters.llama_index.telling import answered, is_a
+from chatsnapshot.adapters.llama_index.telling import answered, event_facts, is_a
 from chatsnapshot.adapters.llama_index.watched import Place
 from chatsnapshot.clock import uuid7, uuid_text
 
@@ -40,6 +40,8 @@ class Questions:
         self._waits: dict[str, _Wait] = {}
         self._told: list[Any] = []
         """Events that are told as questions; kept, so that each is told once."""
+        self._written: set[tuple[str, str]] = set()
+        """What tools and steps wrote as questions: one that waits is called again, and writes it again."""
 
     def restore(self, state: Any) -> None:
         """The waiting steps of a snapshot."""
@@ -66,10 +68,16 @@ class Questions:
 
     def asked(self, event: Any, cause: str | None, place: Place | None) -> None:
         """The workflow wrote a question for the readers of its stream, there, or a step gave one."""
-        if not any(one is event for one in self._told):
-            call_id = place.call_id if place is not None and place.kind == "tool" else None
-            cause = cause or (None if place is None else place.last)
-            self._tell(uuid_text(uuid7()[0]), event, cause, call_id)
+        if any(one is event for one in self._told):
+            return
+        call_id = place.call_id if place is not None and place.kind == "tool" else None
+        if place is not None and (by := call_id or place.facts.get("task_id")):
+            written = (by, repr(event_facts(event)))
+            if written in self._written:
+                return
+            self._written.add(written)
+        cause = cause or (None if place is None else place.last)
+        self._tell(uuid_text(uuid7()[0]), event, cause, call_id)
 
     def _tell(self, question_id: str, event: Any, cause: str | None, call_id: str | None) -> None:
         flow = self._flow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.llama_index import calls, engines
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Watch"]
 
+_PAST_MAX = 1_000
 _ID_CHARS = 37
 """The random end of a span's id, with the dash before it."""
 _MODELS = frozenset(
@@ -34,6 +36,8 @@ class Watch:
         self.recorder = recorder
         self.snapshots = Snapshots(recorder)
         self._places: dict[str, Place] = {}
+        self._past: OrderedDict[str, Place] = OrderedDict()
+        """Spans in steps and tools that are over: what their code sent or wrote may come after that."""
         self._streams: dict[str, Place] = {}
         """Calls of models whose answers are still being read."""
         self._flows: dict[str, Flow] = {}
@@ -84,8 +88,8 @@ class Watch:
 
     def exit(self, id_: str, result: Any) -> None:
         """A span ends well."""
-        place = self._places.pop(id_, None)
-        if place is None or place.span_id != id_:
+        place = self._leave(id_)
+        if place is None:
             return
         if place.kind == "flow":
             flow = self._over(place)
@@ -114,8 +118,8 @@ class Watch:
 
     def drop(self, id_: str, error: BaseException | None) -> None:
         """A span ends with an error."""
-        place = self._places.pop(id_, None)
-        if place is None or place.span_id != id_:
+        place = self._leave(id_)
+        if place is None:
             return
         error = error or RuntimeError("dropped")
         if place.kind == "flow":
@@ -134,6 +138,22 @@ class Watch:
         else:
             place.outside()
             flow_of(place).failed(place, error)
+
+    def _leave(self, id_: str) -> Place | None:
+        """What ends with a span; ``None`` where nothing of ours does."""
+        place = self._places.pop(id_, None)
+        if place is not None and place is not SILENT and not place.context.is_run:
+            self._past[id_] = place
+            if len(self._past) > _PAST_MAX:
+                self._past.popitem(last=False)
+        return place if place is not None and place.span_id == id_ else None
+
+    def _here(self) -> Place | None:
+        """The place that the code of here and now was begun in."""
+        from llama_index_instrumentation.span import active_span_id
+
+        span_id = active_span_id.get() or ""
+        return self._places.get(span_id) or self._past.get(span_id)
 
     def _over(self, place: Place) -> Flow:
         flow = flow_of(place)
@@ -201,20 +221,12 @@ class Watch:
     def published(self, run_id: str, event: Any) -> None:
         """A workflow wrote an event for whoever reads its stream."""
         if (flow := self._flows.get(run_id)) is not None:
-            flow.published(event, self._places.get(_span_here()))
+            flow.published(event, self._here())
 
     def sent(self, run_id: str, tick: Any) -> None:
         """The code of a step sent an event to other steps; it may be over by now."""
         if (flow := self._flows.get(run_id)) is not None:
-            span_id = _span_here()
-            flow.sent(getattr(tick, "event", None), span_id, self._places.get(span_id))
-
-
-def _span_here() -> str:
-    """The span that the code of here and now is in."""
-    from llama_index_instrumentation.span import active_span_id
-
-    return active_span_id.get() or ""
+            flow.sent(getattr(tick, "event", None), self._here())
 
 
 def _of_agent(place: Place) -> bool:
