@@ -4,8 +4,13 @@
 
 VENV = .venv
 PYTHON =
-JOBS = 2
-PARALLEL = -n $(JOBS) --dist loadgroup
+# Most tests wait for a process, a server or a disk: four at a time keep two processors busy, and take 4 GB of memory.
+JOBS = 4
+PARALLEL = -n $(JOBS) --dist loadfile
+# What is killed and starved of its disk is given more of the machine.
+FAULTS = -n 2 --dist loadfile
+# Who asks Python to keep no compiled modules would have each of a few thousand processes compile them anew.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest
 SET_UP = sh scripts/environment.sh
 
 help: ## this list
@@ -15,10 +20,10 @@ demo: ## set up and run the demonstration: agents, a kill, a recovery, a verific
 	@$(SET_UP) $(VENV) demo $(PYTHON)
 	@$(VENV)/bin/chatsnapshot demo
 
-test: ## run the tests in the same environment, JOBS=2 at a time
+test: ## run the tests in the same environment, JOBS=4 at a time
 	@$(SET_UP) $(VENV) demo $(PYTHON)
 	@$(SET_UP) $(VENV) test $(PYTHON)
-	$(VENV)/bin/python -m pytest $(PARALLEL)
+	$(PYTEST) $(PARALLEL)
 
 check: ## lint, format, types and the house rules
 	@$(SET_UP) $(VENV) demo $(PYTHON)
@@ -26,7 +31,7 @@ check: ## lint, format, types and the house rules
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/python -m pytest -q $(PARALLEL) tests/house
+	$(PYTEST) -q $(PARALLEL) tests/house
 
 bench: ## measure against limits and peers, in an environment of its own
 	@$(SET_UP) .venvs/bench bench $(PYTHON)
@@ -38,7 +43,7 @@ bench-peers: ## the same OTLP load to ours, MLflow and Phoenix, each in an envir
 test-faults: ## kill, cut the power, fill the disk
 	@$(SET_UP) $(VENV) demo $(PYTHON)
 	@$(SET_UP) $(VENV) test $(PYTHON)
-	$(VENV)/bin/python -m pytest $(PARALLEL) -m faults
+	$(PYTEST) $(FAULTS) -m faults
 
 test-runtimes: ## every supported Python, the oldest dependencies, every agent runtime
 	@sh scripts/test-runtimes.sh

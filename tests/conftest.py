@@ -38,6 +38,48 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+FIRST = ("conformance", "stores", "server", "values")
+"""The folders of tests that take longest: whoever is done early then has short ones left to take."""
+
+
+def part_of(nodeid: str) -> str:
+    """What stays on one worker of pytest-xdist: a file, so that what its tests share is made once.
+
+    In the conformance of our stores it is a store, whose server is started once; of what is killed, each test.
+    """
+    file, _, name = nodeid.partition("::")
+    if file.endswith("conformance/test_stores.py"):
+        return name.rpartition("-")[2]
+    if file.endswith("/test_cluster.py"):
+        return "a cluster of NATS"  # one at a time
+    return nodeid if "/faults/" in file else file
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first; without pytest-xdist this is an order like any other."""
+    folders = [Path(__file__).parent / name for name in FIRST]
+
+    def rank(item: pytest.Item) -> int:
+        return next(
+            (number for number, folder in enumerate(folders) if folder in item.path.parents), len(FIRST)
+        )
+
+    items.sort(key=rank)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give tests to workers by :func:`part_of`, in the order above."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByPart(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return part_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return ByPart(config, log)
+
+
 def pytest_report_header() -> str:
     """Print what is needed to repeat this run."""
     return f"chatsnapshot: CHATSNAPSHOT_TEST_SEED={SEED}, hypothesis profile {PROFILE}"

@@ -10,7 +10,7 @@ import pytest
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.testing.conformance import Bench, Check, checks
 
-pytestmark = [pytest.mark.xdist_group("nats"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 CHOSEN = [
     "acknowledged_events_survive_kill_9",

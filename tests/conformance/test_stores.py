@@ -24,9 +24,7 @@ THOROUGH = 0.2
 
 OF_FILES = [(store, check) for store in FILES for check in checks() if "server" not in check.needs]
 OF_SERVERS = [
-    pytest.param(store, check, marks=pytest.mark.xdist_group(store), id=f"{check.name}-{store}")
-    for store in SERVERS
-    for check in checks()
+    pytest.param(store, check, id=f"{check.name}-{store}") for store in SERVERS for check in checks()
 ]
 
 

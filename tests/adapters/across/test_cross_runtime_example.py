@@ -13,8 +13,6 @@ import pytest
 import chatsnapshot
 from chatsnapshot.projections.finding import every_run
 
-pytestmark = pytest.mark.xdist_group("cross-runtime-example")  # it is run once for all tests here
-
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -17,8 +17,6 @@ import chatsnapshot
 from chatsnapshot.errors import LedgerError
 from chatsnapshot.testing.servers.nats import NatsCluster, NatsServer
 
-pytestmark = pytest.mark.xdist_group("nats")  # one cluster at a time; tests/conformance has one too
-
 FAIL_OVER_SECONDS_MAX = 30.0
 """Longest silence of all writers together: an election of JetStream takes 4 to 9 seconds, and may be held twice; twelve
 processes share the machine here, and other tests beside them."""
