@@ -71,10 +71,11 @@ def model_end(watch: Watch, run_id: Any, response: Any) -> None:
             answer = watch.message(place, message)
         elif words is not None:
             answer = run.message("assistant", [text(words)])
-        watch.recorder.record(call, answer)
         if place.is_run:
             output = said(message).text if message is not None else words
-            watch.end(place, run.completed(output))
+            watch.end(place, call, answer, run.completed(output))
+        else:
+            watch.recorder.record(call, answer)
 
 
 def model_error(watch: Watch, run_id: Any, error: BaseException) -> None:
@@ -86,9 +87,11 @@ def model_error(watch: Watch, run_id: Any, error: BaseException) -> None:
     told: dict[str, Any] = {"status": "cancelled"} if stopped else {"error": error}
     facts = model_facts(getattr(error, "response", None), place.facts.metadata)
     with watch.inside(place) as run:
-        watch.recorder.record(run.model_call(**_asked(place), **facts, **told))
+        call = run.model_call(**_asked(place), **facts, **told)
         if place.is_run:
-            watch.end(place, run.cancelled(type(error).__name__) if stopped else run.failed(error))
+            watch.end(place, call, run.cancelled(type(error).__name__) if stopped else run.failed(error))
+        else:
+            watch.recorder.record(call)
 
 
 def _asked(place: Place) -> dict[str, Any]:
@@ -161,9 +164,11 @@ def _result(
         around.graph.has_results = True
         for command in commands_in(output):
             events += hand_over(place, run, command.goto, cause=call)
-        watch.recorder.record(*events)
         if place.is_run:
-            watch.end(place, run.completed(facts.get("result")) if error is None else run.failed(error))
+            ended = run.completed(facts.get("result")) if error is None else run.failed(error)
+            watch.end(place, *events, ended)
+        else:
+            watch.recorder.record(*events)
 
 
 # --- retrievers -------------------------------------------------------------------------------------------
@@ -198,9 +203,11 @@ def retriever_end(
             "duration_ns": place.duration_ns,
             "error": None if error is None else plain(error),
         }
-        watch.recorder.record(run.event("execution.retrieval", payload))
+        retrieval = run.event("execution.retrieval", payload)
         if place.is_run:
-            watch.end(place, run.completed(found) if error is None else run.failed(error))
+            watch.end(place, retrieval, run.completed(found) if error is None else run.failed(error))
+        else:
+            watch.recorder.record(retrieval)
 
 
 def _document(document: Any) -> dict[str, Any]:

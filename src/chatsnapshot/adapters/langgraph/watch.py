@@ -298,11 +298,11 @@ class Watch:
         place.last = place.run.last
         return event
 
-    def end(self, place: Place, event: Event | None) -> None:
-        """Record the end of a run, and forget it."""
+    def end(self, place: Place, *events: Event | None) -> None:
+        """Record the end of a run, with what led to it, and forget the run."""
         if place.unwatch is not None:
             place.unwatch()
-        self.recorder.record(event)
+        self.recorder.record(*events)
         self.recorder.end(place.run)
 
     def paused(self, place: Place) -> None:
