@@ -63,6 +63,18 @@ def test_attached_twice_and_by_two_recorders_of_a_ledger_it_is_recorded_once(
     assert len(list(ledger.read())) == 5
 
 
+def test_what_has_no_name_is_called_by_its_id(recorder: Any, ledger: Any) -> None:
+    from agno.agent import Agent
+
+    from chatsnapshot.testing.runtimes.agno import scripted
+
+    nameless = recorder.attach(Agent(model=scripted("one", "two"), telemetry=False))
+    nameless.run("Hello")
+    nameless.run("Hello")
+    recorder.attach(Agent(id="desk-7", model=scripted("three"), telemetry=False)).run("Hello")
+    assert starts(ledger) == [nameless.id, nameless.id, "desk-7"]
+
+
 def test_two_ledgers_have_a_run_each(recorder: Any, ledger: Any, agent: Any) -> None:
     with chatsnapshot.open("memory:") as second:
         beta = agent("beta", "child says hi")

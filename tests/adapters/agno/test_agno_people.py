@@ -135,6 +135,22 @@ def test_a_run_goes_on_by_its_id_with_another_recorder(
     assert {one.correlation_id for one in ledger.read()} == {"s1"}
 
 
+def test_a_run_that_goes_on_unanswered_has_a_refused_call_and_no_answer(
+    recorder: Any, ledger: Any, agent: Any, told: Any
+) -> None:
+    from agno.db.in_memory import InMemoryDb
+
+    options = {"db": InMemoryDb(), "tools": [booking(requires_confirmation=True)]}
+    alpha = recorder.attach(agent("alpha", BOOK, "so be it", **options))
+    output = alpha.run("Book it", session_id="s1")
+    alpha.continue_run(run_id=output.run_id, session_id="s1")
+    assert told()[7:9] == [
+        "run_resumed alpha <- human_input_requested call_1",
+        "tool_result call_1 <- tool_call call_1",
+    ]
+    assert facts(ledger, "tool_result")[0]["is_error"] and not facts(ledger, "human_input_received")
+
+
 def test_a_run_that_waits_twice_is_answered_twice(recorder: Any, agent: Any, told: Any) -> None:
     alpha = recorder.attach(agent("alpha", BOOK, BOOK, "done", tools=[booking(requires_confirmation=True)]))
     output = alpha.run("Book it")

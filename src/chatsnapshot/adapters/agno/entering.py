@@ -133,11 +133,11 @@ def _recorders_of(owner: Any) -> list[AgnoRecorder]:
     return found
 
 
-def _run_of(owner: Any, given: dict[str, Any], *, goes_on: bool, is_workflow: bool) -> RunPiece | None:
+def _run_of(owner: Any, given: dict[str, Any], *, goes_on: bool, kind: str) -> RunPiece | None:
     watches = []
     for recorder in _recorders_of(owner):
         with recorder.guarded():
-            watches.append(Watch(recorder, owner, given, goes_on=goes_on, is_workflow=is_workflow))
+            watches.append(Watch(recorder, owner, given, goes_on=goes_on, kind=kind))
     return RunPiece(tuple(watches)) if watches else None
 
 
@@ -152,7 +152,7 @@ def _given(before: Any, self: Any, args: tuple[Any, ...], options: dict[str, Any
     return {**bound, **bound.get("kwargs", {})}
 
 
-def _entry(name: str, before: Any) -> Any:
+def _entry(kind: str, name: str, before: Any) -> Any:
     """Around a way to run an agent or a team: it gives an output, a coroutine or a stream."""
     goes_on = "continue" in name
 
@@ -162,7 +162,7 @@ def _entry(name: str, before: Any) -> Any:
         if not goes_on and given.get("run_id") is None and _recorders_of(self):
             options = {**options, "run_id": str(uuid.uuid4())}  # as Agno would: known before it does anything
             given = {**given, **options}
-        piece = _run_of(self, given, goes_on=goes_on, is_workflow=False)
+        piece = _run_of(self, given, goes_on=goes_on, kind=kind)
         if piece is None:
             return before(self, *args, **options)
         piece.in_background = bool(given.get("background"))
@@ -173,7 +173,7 @@ def _entry(name: str, before: Any) -> Any:
 
 def _flow(name: str, before: Any) -> Any:
     def make(self: Any, given: dict[str, Any]) -> Piece | None:
-        return _run_of(self, given, goes_on="continue" in name, is_workflow=True)
+        return _run_of(self, given, goes_on="continue" in name, kind="workflow")
 
     return _around(before, make)
 
@@ -217,7 +217,8 @@ def _classify(_name: str, before: Any) -> Any:
 
 
 _WRAPPERS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(("Agent", "Team"), _entry),
+    "Agent": functools.partial(_entry, "agent"),
+    "Team": functools.partial(_entry, "team"),
     "Workflow": _flow,
     "Step": _step,
     "Model": _model,

@@ -59,7 +59,7 @@ def _own(requirements: Iterable[Any], run_id: str | None) -> Iterator[tuple[str,
     """Requirements of the run itself by the id of their question: the call's, unless one call asks twice."""
     seen: set[str] = set()
     for one in requirements:
-        tool = one.tool_execution
+        tool = getattr(one, "tool_execution", None)
         if tool is None or one.member_run_id not in (None, run_id):
             continue
         question_id = str(tool.tool_call_id or one.id)

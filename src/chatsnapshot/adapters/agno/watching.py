@@ -41,17 +41,15 @@ class Watch:
         given: Mapping[str, Any],
         *,
         goes_on: bool,
-        is_workflow: bool,
+        kind: str,
     ) -> None:
         self.recorder = recorder
         self.owner = owner
         self.given = given
         """The arguments that the run was called with."""
         self.goes_on = goes_on
-        self.is_workflow = is_workflow
-        self.agent = str(
-            getattr(owner, "name", None) or getattr(owner, "id", None) or type(owner).__name__.lower()
-        )
+        self.kind = kind
+        """``agent``, ``team`` or ``workflow``."""
         self.at_ns = time.time_ns()
         self.run: ObservedRun | None = None
         self.begun = False
@@ -86,6 +84,16 @@ class Watch:
         self._outer = next((one for one in CURRENT.get() if one.recorder.ledger is recorder.ledger), None)
 
     # --- the life of the run ------------------------------------------------------------------------------
+
+    @property
+    def agent(self) -> str:
+        """What it is called: an id is made by Agno before it does anything, where there is none."""
+        return str(getattr(self.owner, "name", None) or getattr(self.owner, "id", None) or self.kind)
+
+    @property
+    def is_workflow(self) -> bool:
+        """Whether it is a run of a workflow: it has steps, and no model of its own."""
+        return self.kind == "workflow"
 
     @property
     def session(self) -> str | None:
@@ -139,7 +147,7 @@ class Watch:
         facts = {
             "run_id": self.key,
             "session_id": session,
-            "kind": "workflow" if self.is_workflow else type(self.owner).__name__.lower(),
+            "kind": self.kind,
             "forked_from": forked if not resumed else None,
         }
         made.append(
@@ -162,7 +170,7 @@ class Watch:
         before = self.given.get("run_response")
         if self.begun or (before is None and not self.given.get("run_id")) or not self.session:
             return []
-        return self.begin(before)
+        return self.begin()
 
     def _parent(self) -> Any:
         outer = self._outer
@@ -240,14 +248,14 @@ class Watch:
     def saw(self, item: Any) -> None:
         """A stream yielded this."""
         kind = getattr(item, "event", None)
-        self._item = (
-            item if getattr(item, "run_id", None) in (self.key, self.given.get("run_id")) else self._item
-        )
-        if self.response is None and kind in ("RunContent", "TeamRunContent") and item is self._item:
+        if getattr(item, "run_id", None) not in (self.key, self.given.get("run_id")):
+            return  # of a run inside of this one
+        self._item = item
+        if self.response is None and kind in ("RunContent", "TeamRunContent"):
             self._streamed.append(str(item.content or ""))
-        if kind is None and hasattr(item, "status") and getattr(item, "run_id", None) == self.key:
+        if kind is None and hasattr(item, "status"):
             self.response = item
-        elif kind in _TELLING and (self.key is None or item.run_id == self.key):
+        elif kind in _TELLING:
             self._told = item
 
     def over(self, result: Any, error: BaseException | None) -> list[Event | None]:
@@ -256,8 +264,8 @@ class Watch:
         made: list[Event | None] = []
         if not self.begun:
             told = output or self._told or self._item
-            if told is None and error is None:
-                return []  # a stream that nobody read
+            if told is None and (error is None or self.goes_on):
+                return []  # a stream that nobody read; a run that cannot go on
             made += self.begin(output, getattr(told, "run_id", None), getattr(told, "session_id", None))
         run = self.run
         if run is None:
@@ -277,14 +285,9 @@ class Watch:
         """What Agno answers from its cache no model is asked for."""
         cached = not self._shown and getattr(getattr(self.owner, "model", None), "cache_response", False)
         content = self._content(output)
-        if (
-            not cached
-            or _status(output) not in ("completed", "")
-            or not content
-            or not isinstance(content, str)
-        ):
-            return []
-        return [run.message("assistant", [text(content)], native={"cached": True})]
+        if cached and content and isinstance(content, str) and _status(output) in ("completed", ""):
+            return [run.message("assistant", [text(content)], native={"cached": True})]
+        return []
 
     def _end(self, run: ObservedRun, output: Any, error: BaseException | None) -> Event | None:
         status, told = _status(output), str(getattr(self._told, "event", ""))
@@ -317,12 +320,12 @@ class Watch:
         return [run.tool_result(call_id, name, error=stopped, cause=cause) for call_id, name, cause in left]
 
     def _error(self, output: Any, error: BaseException | None) -> Any:
-        text = getattr(output, "content", None) or getattr(self._told, "content", None)
+        told = getattr(output, "content", None) or getattr(self._told, "content", None)
         for one in (error, self.error):
-            if one is not None and not isinstance(one, STOPPED) and (text is None or str(one) in str(text)):
+            if one is not None and not isinstance(one, STOPPED) and (told is None or str(one) in str(told)):
                 return one
         kind = getattr(self._told, "error_type", None)
-        return {"message": str(text or "the run failed"), **({"type": kind} if kind else {})}
+        return {"message": str(told or "the run failed"), **({"type": kind} if kind else {})}
 
 
 _TELLING = frozenset(
