@@ -7,15 +7,13 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from chatsnapshot.errors import LedgerError
+from chatsnapshot.ingest.brokers.numbers import ack_seconds, batch_size
 from chatsnapshot.stores.nats.address import Address, read_address
 from chatsnapshot.stores.open import locate
 from chatsnapshot.stores.serverurls import without_secrets
 
-__all__ = ["BATCH_DEFAULT", "NatsStream", "read_stream"]
+__all__ = ["NatsStream", "read_stream"]
 
-BATCH_DEFAULT = 256
-_BATCH_MAX = 1_000
-_ACK_SECONDS = 10.0
 _OURS = ("consumer", "subject", "batch", "ack_wait", "name")
 _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]{1,255}")
 
@@ -69,27 +67,7 @@ def read_stream(url: str) -> NatsStream:
         stream,
         consumer,
         ours.get("subject"),
-        _whole(ours.get("batch"), shown),
-        _seconds(ours.get("ack_wait"), shown),
+        batch_size(ours.get("batch"), shown),
+        ack_seconds(ours.get("ack_wait"), shown),
         ours.get("name") or stream,
     )
-
-
-def _whole(text: str | None, shown: str) -> int:
-    if text is None:
-        return BATCH_DEFAULT
-    if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= _BATCH_MAX):
-        raise LedgerError(
-            f"batch in {shown} is a number of messages from 1 to {_BATCH_MAX:,}, not {text!r:.40}"
-        )
-    return int(text)
-
-
-def _seconds(text: str | None, shown: str) -> float:
-    try:
-        seconds = _ACK_SECONDS if text is None else float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 1 <= seconds <= 3600:
-        raise LedgerError(f"ack_wait in {shown} is a number of seconds from 1 to 3600, not {text!r:.40}")
-    return seconds

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from chatsnapshot.errors import LedgerError
+from chatsnapshot.ingest.brokers.numbers import ack_seconds, batch_size, whole
 from chatsnapshot.stores.serverurls import without_secrets
 
-__all__ = ["BATCH_DEFAULT", "SCHEMES", "RedisStream", "read_stream"]
+__all__ = ["SCHEMES", "RedisStream", "read_stream"]
 
 SCHEMES = ("redis", "rediss", "unix")
-BATCH_DEFAULT = 256
-_BATCH_MAX = 1_000
-_ACK_SECONDS = 10.0
 _PORT = 6379
 _TLS = ("tls_ca", "tls_cert", "tls_key")
 _OPTIONS = ("stream", "group", "consumer", "field", "batch", "ack_wait", "name", "db", *_TLS)
@@ -126,7 +123,7 @@ def read_stream(url: str) -> RedisStream:
         host=parts.hostname or "localhost",
         port=_PORT if port is None else port,
         socket=unquote(parts.path) if unix else "",
-        database=_whole(
+        database=whole(
             "db", given.get("db") or ("" if unix else parts.path.strip("/")) or "0", shown, 0, 9_999
         ),
         user=unquote(parts.username) if parts.username else None,
@@ -137,8 +134,8 @@ def read_stream(url: str) -> RedisStream:
         group=names.get("group"),
         consumer=names.get("consumer", "chatsnapshot"),
         field=given.get("field") or None,
-        batch=_whole("batch", given.get("batch", str(BATCH_DEFAULT)), shown, 1, _BATCH_MAX),
-        ack_wait=_seconds(given.get("ack_wait"), shown),
+        batch=batch_size(given.get("batch"), shown),
+        ack_wait=ack_seconds(given.get("ack_wait"), shown),
         name=given.get("name") or names["stream"],
     )
 
@@ -147,19 +144,3 @@ def _name(what: str, text: str, shown: str) -> str:
     if not (0 < len(text) <= _NAME_MAX and text.isprintable()):
         raise LedgerError(f"{what} in {shown} is a name of up to {_NAME_MAX} characters, not {text!r:.80}")
     return text
-
-
-def _whole(what: str, text: str, shown: str, least: int, most: int) -> int:
-    if not (re.fullmatch(r"[0-9]{1,4}", text) and least <= int(text) <= most):
-        raise LedgerError(f"{what} in {shown} is a number from {least} to {most:,}, not {text!r:.40}")
-    return int(text)
-
-
-def _seconds(text: str | None, shown: str) -> float:
-    try:
-        seconds = _ACK_SECONDS if text is None else float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 1 <= seconds <= 3600:
-        raise LedgerError(f"ack_wait in {shown} is a number of seconds from 1 to 3600, not {text!r:.40}")
-    return seconds
