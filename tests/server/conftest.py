@@ -16,6 +16,8 @@ import pytest
 class Served:
     """One ``chatsnapshot serve``; ``url`` is its address."""
 
+    path: Path
+
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "chatsnapshot", "serve", "--port", "0", *arguments],
@@ -72,3 +74,12 @@ def _serving() -> Iterator[Callable[..., Served]]:
 def served(serve: Callable[..., Served], tmp_path: Path) -> Served:
     """A service over a new ledger, ``runs.db`` in the test's folder."""
     return serve("--ledger", tmp_path / "runs.db")
+
+
+@pytest.fixture(scope="module")
+def module_served(module_serve: Callable[..., Served], tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """A service that the tests of a module share; its ledger, new, is at ``module_served.path``."""
+    path = tmp_path_factory.mktemp("served") / "runs.db"
+    found = module_serve("--ledger", path)
+    found.path = path
+    return found

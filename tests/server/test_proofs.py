@@ -15,16 +15,17 @@ COUNT = 700
 """Two full tiles and a part of a third."""
 
 
-@pytest.fixture
-def filled(served: Any, tmp_path: Any) -> Any:
-    with chatsnapshot.open(tmp_path / "runs.db") as ledger:
+@pytest.fixture(scope="module")
+def filled(module_served: Any) -> Any:
+    """The tests of this file only read."""
+    with chatsnapshot.open(module_served.path) as ledger:
         ledger.record_many(
             [
                 {"event_type": "execution.message", "payload": {"n": n}, "correlation_id": f"run-{n % 3}"}
                 for n in range(COUNT)
             ]
         )
-    return served
+    return module_served
 
 
 def entries(client: Any, after: int, limit: int) -> Any:

@@ -9,9 +9,10 @@ import pytest
 import chatsnapshot
 
 
-@pytest.fixture
-def filled(served: Any, tmp_path: Any) -> Any:
-    with chatsnapshot.open(tmp_path / "runs.db") as ledger:
+@pytest.fixture(scope="module")
+def filled(module_served: Any) -> Any:
+    """The tests of this file only read."""
+    with chatsnapshot.open(module_served.path) as ledger:
         for number in range(25):
             ledger.record(
                 "execution.message" if number % 2 else "ui.interaction",
@@ -19,7 +20,7 @@ def filled(served: Any, tmp_path: Any) -> Any:
                 correlation_id=f"run-{number % 3}",
                 attributes={"tag": "odd" if number % 2 else "even", "n": number},
             )
-    return served
+    return module_served
 
 
 def pages(client: Any, **wanted: Any) -> list[Any]:
@@ -66,8 +67,8 @@ def test_the_filters_are_those_of_read(filled: Any, wanted: dict[str, str], coun
     assert len(pages(filled.client, limit=3, **wanted)) == count
 
 
-def test_an_entry_is_what_the_ledger_holds(filled: Any, tmp_path: Any) -> None:
-    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
+def test_an_entry_is_what_the_ledger_holds(filled: Any) -> None:
+    with chatsnapshot.open(filled.path, read_only=True) as ledger:
         entries = list(ledger.read(limit=3))
     for entry in entries:
         answer = filled.client.get(f"/v1/events/{entry.event_id}")

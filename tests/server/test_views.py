@@ -12,9 +12,10 @@ from chatsnapshot.projections.markdown import render_markdown
 from chatsnapshot.server.routes.viewing import VIEWS
 
 
-@pytest.fixture
-def filled(served: Any, tmp_path: Any) -> Any:
-    with chatsnapshot.open(tmp_path / "runs.db") as ledger:
+@pytest.fixture(scope="module")
+def filled(module_served: Any) -> Any:
+    """The tests of this file only read."""
+    with chatsnapshot.open(module_served.path) as ledger:
         for name in ("triage", "billing"):
             with ledger.run(correlation_id=f"run-{name}", name=name) as run:
                 run.record("execution.message", {"role": "user", "content": f"the {name} refund policy"})
@@ -22,35 +23,35 @@ def filled(served: Any, tmp_path: Any) -> Any:
                 run.record(
                     "execution.tool_result", {"name": "look_up", "call_id": "c1", "result": b"x" * 40_000}
                 )
-    return served
+    return module_served
 
 
 def plain(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def test_runs_and_one_run_are_those_of_the_ledger(filled: Any, tmp_path: Any) -> None:
+def test_runs_and_one_run_are_those_of_the_ledger(filled: Any) -> None:
     listed = filled.client.get("/v1/runs").json()["runs"]
     assert [run["name"] for run in listed] == ["triage", "billing"]
-    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
+    with chatsnapshot.open(filled.path, read_only=True) as ledger:
         assert listed == plain(ledger.view("runs"))
     assert filled.client.get("/v1/runs?last=1").json()["runs"] == listed[1:]
     assert filled.client.get("/v1/runs/run-billing").json() == listed[1]
 
 
 @pytest.mark.parametrize("kind", VIEWS)
-def test_each_view_is_that_of_the_ledger(filled: Any, tmp_path: Any, kind: str) -> None:
+def test_each_view_is_that_of_the_ledger(filled: Any, kind: str) -> None:
     answer = filled.client.get(f"/v1/runs/run-triage/{kind}")
     assert answer.status_code == 200, answer.text
-    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
+    with chatsnapshot.open(filled.path, read_only=True) as ledger:
         assert answer.json() == plain(ledger.view(kind, "run-triage"))
         early = filled.client.get(f"/v1/runs/run-triage/{kind}?until=2")
         assert early.json() == plain(ledger.view(kind, "run-triage", until=2))
 
 
-def test_forms_of_a_view_for_people(filled: Any, tmp_path: Any) -> None:
+def test_forms_of_a_view_for_people(filled: Any) -> None:
     answer = filled.client.get("/v1/runs/run-triage/transcript?format=markdown")
-    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
+    with chatsnapshot.open(filled.path, read_only=True) as ledger:
         assert answer.text == render_markdown(ledger.view("transcript", "run-triage"))
     assert answer.headers["content-type"].startswith("text/plain")
     assert filled.client.get("/v1/runs/run-triage/graph?format=mermaid").text.startswith("flowchart")
@@ -74,10 +75,10 @@ def test_a_blob_comes_back_as_bytes_that_no_browser_shows(filled: Any) -> None:
     assert filled.client.get("/v1/blobs/x").status_code == 400
 
 
-def test_verification_and_the_whole_are_there(filled: Any, tmp_path: Any) -> None:
+def test_verification_and_the_whole_are_there(filled: Any) -> None:
     report = filled.client.get("/v1/verify").json()
     assert report["ok"] and report["head"] == 10
-    with chatsnapshot.open(tmp_path / "runs.db", read_only=True) as ledger:
+    with chatsnapshot.open(filled.path, read_only=True) as ledger:
         for kind in ("metrics", "audit"):
             assert filled.client.get(f"/v1/{kind}").json() == plain(ledger.view(kind))
 

@@ -133,12 +133,9 @@ def kit() -> type[Kit]:
 
 
 @pytest.fixture(scope="module")
-def open_service(module_serve: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+def open_service(module_served: Any) -> Any:
     """A service without keys that the tests of a module share; its ledger is ``open_service.path``."""
-    path = tmp_path_factory.mktemp("open") / "runs.db"
-    found = module_serve("--ledger", path)
-    found.path = path
-    return found
+    return module_served
 
 
 _PROGRAM = """
