@@ -20,7 +20,7 @@ core = pytest.importorskip("llama_index.core")
 from llama_desk import answering, index, kinds, model, of, recorded, said, session  # noqa: E402
 from llama_index.core.agent.workflow import AgentWorkflow, ReActAgent  # noqa: E402
 from llama_index.core.llms import ChatMessage  # noqa: E402
-from llama_index.core.tools import QueryEngineTool  # noqa: E402
+from llama_index.core.tools import QueryEngineTool, RetrieverTool  # noqa: E402
 from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent  # noqa: E402
 
 
@@ -124,6 +124,39 @@ def test_a_query_engine_that_is_a_tool_is_a_child_run_with_its_search() -> None:
         assert child.correlation_id == search.correlation_id != made.correlation_id
         assert {one["content"] for one in search.payload["documents"]} == {"Paris is old", "Rome is older"}
         assert (search.payload["query"], search.payload["count"]) == ("which?", 2)
+
+
+def test_a_retriever_that_is_a_tool_is_a_search_caused_by_the_call() -> None:
+    async def run() -> None:
+        tool = RetrieverTool.from_defaults(index().as_retriever(), name="cities", description="It finds.")
+        await agent("alpha", [[call("cities", {"input": "which?"}, "call_1")], ["done"]], tools=[tool]).run(
+            "Hello"
+        )
+
+    with recorded() as (ledger, _):
+        asyncio.run(run())
+        (made,), (search,) = of(ledger, "execution.tool_call"), of(ledger, "execution.retrieval")
+        assert search.causation_id == made.event_id
+        assert search.correlation_id == made.correlation_id
+        assert kinds(ledger).count("run_started") == 1
+
+
+def test_an_agent_in_a_tool_that_asks_a_person_pauses_alone() -> None:
+    async def ask() -> str:
+        """Ask beta."""
+        beta = agent("beta", [[call("book", {}, "call_2")], ["child done"]], tools=[book])
+        return str(await answering(beta.run("hi?")))
+
+    async def run() -> None:
+        await agent("alpha", [[call("ask", {}, "call_1")], ["done"]], tools=[ask]).run("Hello")
+
+    with recorded() as (ledger, _):
+        asyncio.run(run())
+        alpha, beta = of(ledger, "execution.run_started")
+        (paused,), (resumed,) = of(ledger, "execution.run_paused"), of(ledger, "execution.run_resumed")
+        assert {paused.correlation_id, resumed.correlation_id} == {beta.correlation_id}
+        assert resumed.payload["run_id"] == beta.payload["run_id"]
+        assert resumed.payload["parent_run_id"] == alpha.payload["run_id"]
 
 
 def test_a_handoff_that_is_refused_is_none() -> None:

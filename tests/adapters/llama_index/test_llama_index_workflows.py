@@ -45,6 +45,10 @@ async def _run(workflow: Any, answer: str = "yes", **options: Any) -> Any:
     return await answering(workflow.run(**options), answer)
 
 
+async def _waits_too_long() -> None:
+    await Waiting(timeout=0.5).run()
+
+
 # --- workflows --------------------------------------------------------------------------------------------
 
 
@@ -102,6 +106,15 @@ def test_a_workflow_that_is_cancelled_cancels_its_task() -> None:
     with recorded() as (ledger, _):
         asyncio.run(run())
         assert kinds(ledger) == ["run_started", "task_started", "task_cancelled", "run_cancelled"]
+
+
+def test_a_workflow_that_waits_for_too_long_goes_on_only_to_fail() -> None:
+    with recorded() as (ledger, _):
+        with pytest.raises(Exception, match="timed out"):
+            asyncio.run(_waits_too_long())
+        assert kinds(ledger)[2:] == [
+            *("human_input_requested", "run_paused", "run_resumed", "task_cancelled", "run_failed"),
+        ]
 
 
 def test_a_step_that_fails_fails_its_task_and_the_run() -> None:

@@ -213,7 +213,8 @@ class Flow(Watched):
         """The workflow has ended: with a result, or because somebody cancelled it."""
         self._keep()
         if result is None or is_a(result, "WorkflowCancelledEvent", "IdleReleasedEvent"):
-            self._stopped()
+            if not (self.held or self.paused):
+                self._stopped()
             self.end(lambda run: run.cancelled("cancelled"), left_waiting=True)
         else:
             for _, place in self._unfinished:
@@ -224,14 +225,12 @@ class Flow(Watched):
         """The workflow raised, or its task was cancelled."""
         self._keep()
         stopped = is_a(error, "CancelledError", "GeneratorExit")
-        if stopped:
+        if not (stopped and (self.held or self.paused)):
             self._stopped()
         self.end(lambda run: ended(run, error), left_waiting=stopped)
 
     def _stopped(self) -> None:
-        """Steps that were cancelled; none is told of while it waits for somebody."""
-        if self.held or self.paused:
-            return
+        """The steps that were waiting go no further."""
         for _, place in self._unfinished:
             with self.at(place) as (run, events):
                 events.append(run.event("system.task_cancelled", _task(place)))
