@@ -141,12 +141,17 @@ def _run_of(owner: Any, given: dict[str, Any], *, goes_on: bool, kind: str) -> R
     return RunPiece(tuple(watches)) if watches else None
 
 
+@functools.cache
+def _signature(before: Any) -> inspect.Signature:
+    return inspect.signature(before)
+
+
 def _given(before: Any, self: Any, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call by their names."""
     if not args:
         return options
     try:
-        bound = inspect.signature(before).bind_partial(self, *args, **options).arguments
+        bound = _signature(before).bind_partial(self, *args, **options).arguments
     except TypeError:
         return options  # what is called says so itself
     return {**bound, **bound.get("kwargs", {})}
