@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -246,6 +247,26 @@ def test_the_models_that_choose_who_speaks_are_told_and_so_is_their_choice() -> 
     assert speaking.causation_id == choosing.event_id
     (chosen,) = of(ledger, "state_change")
     assert (chosen.payload["name"], chosen.payload["value"]) == ("speaker", ["beta"])
+
+
+def test_what_a_team_says_itself_is_said_by_the_team() -> None:
+    def thought(done: bool) -> str:
+        told = {"is_request_satisfied": done, "is_progress_being_made": True, "is_in_loop": False}
+        told |= {"instruction_or_question": "Say hi", "next_speaker": "alpha"}
+        return json.dumps({name: {"reason": "so", "answer": answer} for name, answer in told.items()})
+
+    async def story(ledger: Any, recorder: AgentChatRecorder) -> None:
+        model = scripted(["facts", "plan", thought(False), thought(True), "All done"])
+        team = teams.MagenticOneGroupChat([assistant("alpha", ["hi"])], model_client=model, name="desk")
+        await read(recorder.tee(team.run_stream(task="Hello")))
+
+    ledger = recorded(story)
+    assert [text(one) for one in of(ledger, "message") if one.payload["role"] == "user"] == ["Hello"]
+    plan, asked, done = (text(one) for one in said(ledger, "desk"))
+    assert "plan" in plan
+    assert (asked, done) == ("Say hi", "All done")
+    assert [text(one) for one in said(ledger, "alpha")] == ["hi"]
+    assert len(of(ledger, "model_call")) == 6
 
 
 def test_a_team_on_a_runtime_of_the_users_own_is_told_by_its_stream() -> None:

@@ -49,6 +49,11 @@ class Given(NamedTuple):
         return set() if self.runner is None else {self.name}
 
     @property
+    def manager(self) -> str | None:
+        """The name that a team itself speaks under."""
+        return getattr(self.runner, "_group_chat_manager_name", None) if self.is_team else None
+
+    @property
     def messages(self) -> list[Any]:
         """The messages of the task; a task may be a text."""
         if self.task is None:

@@ -125,6 +125,8 @@ class Watch:
     def _voice_of(self, item: Any) -> Voice:
         """Who speaks in this message or event."""
         source = str(getattr(item, "source", None) or self.run.agent)
+        if source == self.given.manager:
+            return self.main
         if source not in self._speakers and (self._speakers or source == "user"):
             return self._voices.get(source) or self.main
         if not self.given.is_team and source == self.run.agent:
@@ -156,6 +158,8 @@ class Watch:
         return [*made]
 
     def _is_speaker(self, item: Any) -> bool:
+        if item.source == self.given.manager:
+            return True
         return item.source in self._speakers if self._speakers else item.source != "user"
 
     def _see(self, item: Any) -> bool:
