@@ -166,6 +166,18 @@ def test_a_query_is_a_run_with_its_search_and_its_model(streaming: bool) -> None
         assert ended.payload["output"].startswith("text")
 
 
+def test_a_stream_that_is_made_of_another_one_is_one_call_of_the_model() -> None:
+    async def run() -> str:
+        answer = await index().as_query_engine(llm=model(), streaming=True).aquery("which?")
+        return "".join([piece async for piece in answer.response_gen])
+
+    with recorded() as (ledger, _):
+        assert asyncio.run(run()) == "text text"
+        assert kinds(ledger) == [
+            *("run_started", "message", "retrieval", "model_call", "message", "run_completed"),
+        ]
+
+
 def test_an_engine_whose_model_fails_fails_the_run() -> None:
     engine = index().as_query_engine(llm=scripted([RuntimeError("model is down")]))
     with recorded() as (ledger, _):

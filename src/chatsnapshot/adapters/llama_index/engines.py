@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.llama_index.telling import (
@@ -23,12 +21,7 @@ from chatsnapshot.adapters.policy import Event
 if TYPE_CHECKING:
     from chatsnapshot.adapters.llama_index.recorder import LlamaIndexRecorder
 
-__all__ = ["answered", "broke", "ended", "engine", "read", "reading", "stream_of"]
-
-_unread: ContextVar[tuple[tuple[Place, weakref.ref[Any]], ...]] = ContextVar(
-    "chatsnapshot_llama_index_unread", default=()
-)
-"""Engines whose model is asked when their answer is read, which is later and in no span of theirs; and that answer."""
+__all__ = ["answered", "broke", "ended", "engine", "read", "stream_of"]
 
 
 def engine(
@@ -68,36 +61,17 @@ def answered(place: Place, result: Any) -> bool:
     watched = place.watched
     with watched.lock:
         output = output_of(result)
-        stream = getattr(result, "response_gen", None)
-        if output is None and (watched.streams or _can_run(stream)):
+        if output is None and (watched.streams or stream_of(result) is not None):
             watched.closing = True
-            if not watched.streams:
-                _unread.set(
-                    (*(one for one in _unread.get() if not one[0].done), (place, weakref.ref(stream)))
-                )
             return False
     watched.end(lambda run: run.completed(output))
     return True
 
 
-def _can_run(stream: Any) -> bool:
-    return hasattr(stream, "gi_running") or hasattr(stream, "ag_running")
-
-
-def reading() -> Place | None:
-    """The engine whose answer is being read right now, in this context."""
-    place: Place
-    for place, known in reversed(_unread.get()):
-        stream: Any = None if place.done else known()
-        if getattr(stream, "gi_running", False) or getattr(stream, "ag_running", False):
-            return place
-    return None
-
-
 def stream_of(result: Any) -> Any:
-    """The stream of an answer that is read later."""
+    """The stream of an answer that is read later, and whose model may be asked only then."""
     stream = getattr(result, "response_gen", None)
-    return stream if _can_run(stream) else None
+    return stream if hasattr(stream, "gi_frame") or hasattr(stream, "ag_frame") else None
 
 
 def read(place: Place, error: BaseException | None) -> bool:
@@ -108,8 +82,6 @@ def read(place: Place, error: BaseException | None) -> bool:
         if not watched.closing or watched.streams:
             return False
         watched.closing = False
-    for waiting, _ in _unread.get():
-        waiting.done = waiting.done or waiting.watched is watched
     watched.end(lambda run: run.completed(watched.said) if error is None else ended(run, error))
     return True
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.llama_index import calls, engines
 from chatsnapshot.adapters.llama_index.flows import Flow
+from chatsnapshot.adapters.llama_index.readers import Readers
 from chatsnapshot.adapters.llama_index.snapshots import Snapshots
 from chatsnapshot.adapters.llama_index.telling import is_a
 from chatsnapshot.adapters.llama_index.watched import SILENT, Place
@@ -35,6 +35,7 @@ class Watch:
     def __init__(self, recorder: LlamaIndexRecorder) -> None:
         self.recorder = recorder
         self.snapshots = Snapshots(recorder)
+        self._readers = Readers(self._dropped)
         self._places: dict[str, Place] = {}
         self._past: OrderedDict[str, Place] = OrderedDict()
         """Spans in steps and tools that are over: what their code sent or wrote may come after that."""
@@ -64,9 +65,11 @@ class Watch:
                 return above
             return flow_of(above).step(id_, method, bound, above)
         if method in _MODELS and is_a(instance, "BaseLLM"):
-            if above is not None and above.kind == "model":
-                return above
-            return calls.model(self.recorder, id_, bound, instance, above or engines.reading())
+            read = self._readers.here()
+            for outer in (above, read):
+                if outer is not None and outer.kind == "model":
+                    return outer
+            return calls.model(self.recorder, id_, bound, instance, above or read)
         if method in _CALLS_TOOLS and (above is None or above.kind == "tool") and is_a(instance, "BaseLLM"):
             return engines.engine(self.recorder, id_, method, bound, instance, above)
         if method in _SEARCHED and is_a(instance, "BaseRetriever"):
@@ -98,7 +101,7 @@ class Watch:
             if hasattr(result, "__next__") or hasattr(result, "__anext__"):
                 self._streams[id_] = place
                 calls.streams(place)
-                self._notice_dropped(result, place)
+                self._readers.add(result, place)
             else:
                 self.answered(place, result)
         elif place.kind == "search":
@@ -108,7 +111,7 @@ class Watch:
             if engines.answered(place, result):
                 self._ended(place)
             elif (stream := engines.stream_of(result)) is not None:
-                self._notice_dropped(stream, place)
+                self._readers.add(stream, place)
         elif place.kind == "tool" and not _of_agent(place):
             place.outside()
             calls.returned(place, result)
@@ -167,10 +170,6 @@ class Watch:
                 self._places.pop(span_id, None)
                 self._streams.pop(span_id, None)
 
-    def _notice_dropped(self, stream: Any, place: Place) -> None:
-        finalizer = weakref.finalize(stream, self._dropped, place)
-        finalizer.atexit = False
-
     def _dropped(self, place: Place) -> None:
         """Nobody can read an answer any more; whoever told of its end has done so."""
         watched = place.watched
@@ -182,7 +181,7 @@ class Watch:
                 if place.kind == "model":
                     self.answered(place, None, GeneratorExit("dropped"))
                 elif watched.closing and not watched.streams:
-                    place.done = True
+                    watched.closing = False
                     engines.broke(place, GeneratorExit("dropped"))
                     self._ended(place)
         finally:
