@@ -12,6 +12,7 @@ import pytest
 
 import chatsnapshot
 from chatsnapshot.adapters.llama_index import LlamaIndexRecorder, install
+from chatsnapshot.adapters.llama_index.watched import Watched
 from chatsnapshot.errors import LedgerError, MissingExtra
 from chatsnapshot.testing.runtimes.llama_index import LlamaIndexBench, agent, call, scripted
 
@@ -342,6 +343,17 @@ def test_an_answer_that_nobody_reads_any_more_cancels_its_run() -> None:
             "run_started",
             "run_cancelled",
         ] * 2
+
+
+def test_nothing_of_a_run_is_kept_when_it_is_over() -> None:
+    with recorded() as (_, recorder):
+        for story in ("parallel_tools", "interruption", "model_error", "streaming"):
+            LlamaIndexBench().play(story, None)
+        gc.collect()
+        alive = [
+            one for one in gc.get_objects() if issubclass(type(one), Watched) and one.recorder is recorder
+        ]
+    assert not alive
 
 
 def test_another_kind_of_recorder_is_one_clear_sentence() -> None:

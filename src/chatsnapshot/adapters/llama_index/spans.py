@@ -169,6 +169,7 @@ class Watch:
             for span_id in place.watched.spans:
                 self._places.pop(span_id, None)
                 self._streams.pop(span_id, None)
+                self._past.pop(span_id, None)
 
     def _dropped(self, place: Place) -> None:
         """Nobody can read an answer any more; whoever told of its end has done so."""
