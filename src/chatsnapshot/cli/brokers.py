@@ -25,12 +25,13 @@ __all__ = ["ingest_broker", "is_broker"]
 
 _NATS = ("nats", "tls")
 _REDIS = ("redis", "rediss", "unix")
+_KAFKA = ("kafka",)
 _SHOW_SECONDS = 0.2
 
 
 def is_broker(text: object) -> bool:
     """Whether an input is the URL of a broker, and no file."""
-    return isinstance(text, str) and _scheme(text) in (*_NATS, *_REDIS) and "://" in text
+    return isinstance(text, str) and _scheme(text) in (*_NATS, *_REDIS, *_KAFKA) and "://" in text
 
 
 def _scheme(url: str) -> str:
@@ -86,6 +87,10 @@ def _broker(url: str) -> tuple[Any, Any]:
         from chatsnapshot.ingest.brokers import redis, redisaddress
 
         return redisaddress.read_stream(url), redis.follow
+    if _scheme(url) in _KAFKA:
+        from chatsnapshot.ingest.brokers import kafka, kafkaaddress
+
+        return kafkaaddress.read_topic(url), kafka.follow
     from chatsnapshot.ingest.brokers import nats, natsaddress
 
     return natsaddress.read_stream(url), nats.follow

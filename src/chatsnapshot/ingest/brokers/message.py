@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from chatsnapshot.clock import time_text
 from chatsnapshot.envelope import EventEnvelope
 from chatsnapshot.errors import InvalidEvent
 from chatsnapshot.ingest.cloudevents.binary import is_binary, read_message
@@ -13,9 +14,11 @@ from chatsnapshot.ingest.cloudevents.structured import EVENT_TYPE, looks_like, r
 from chatsnapshot.ingesting import Dated, is_envelope
 from chatsnapshot.ndjson import decode_object
 
-__all__ = ["Message", "event_of", "message_key"]
+__all__ = ["Message", "event_of", "message_key", "time_of"]
 
 _KEY_MAX = 256
+_TIME_MS = range(10**12, 253_402_300_800_000)
+"""From 2001 to 9999: a number in there is a time, any other was made up by a producer."""
 
 
 class Message(NamedTuple):
@@ -40,6 +43,11 @@ def message_key(broker: str, text: str) -> str:
     if len(key) > _KEY_MAX or not key.isprintable():
         key = f"{broker} hash {sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
     return key
+
+
+def time_of(milliseconds: int) -> str:
+    """The time of so many milliseconds since 1970, for :attr:`Message.at`; empty for a number that is none."""
+    return time_text(milliseconds * 1_000_000) if milliseconds in _TIME_MS else ""
 
 
 def event_of(

@@ -6,9 +6,8 @@ import json
 from hashlib import sha256
 from typing import NamedTuple
 
-from chatsnapshot.clock import time_text
 from chatsnapshot.errors import InvalidEvent
-from chatsnapshot.ingest.brokers.message import Message, message_key
+from chatsnapshot.ingest.brokers.message import Message, message_key, time_of
 from chatsnapshot.ingest.brokers.redisaddress import RedisStream
 from chatsnapshot.ingest.cloudevents.binary import is_binary
 from chatsnapshot.ndjson import decode_object
@@ -20,8 +19,6 @@ _PLAIN = b"event_type"
 _KEY = b"idempotency_key"
 _JSON_FIELDS = frozenset({b"payload", b"source", b"attributes", b"schema_version"})
 """Fields of a plain event that hold JSON; the others hold text."""
-_TIME_MS = range(10**12, 253_402_300_800_000)
-"""From 2001 to 9999: an id in there is a time, any other was made by the producer."""
 _GONE = "it was deleted from the stream before it was acknowledged; it is stored only if that was done before"
 
 
@@ -52,8 +49,7 @@ def entries_of(answer: list[list[object]] | None) -> list[Entry]:
 def message_of(entry: Entry, source: RedisStream) -> Message:
     """The message that an entry is; never raises: what is no event for its fields alone is ``refused``."""
     place = f"entry {entry.id} of {source.stream}"
-    milliseconds = int(entry.id.partition("-")[0])
-    at = time_text(milliseconds * 1_000_000) if milliseconds in _TIME_MS else ""
+    at = time_of(int(entry.id.partition("-")[0]))
     if entry.fields is None:
         return Message(message_key("redis", f"{source.name} {entry.id} deleted"), place, at, (), b"", _GONE)
     fields = dict(entry.fields)
