@@ -328,6 +328,7 @@ def test_attached_twice_it_records_once_and_detached_it_leaves_llama_index_as_it
         second()
         assert there() == before
         LlamaIndexBench().play("plain", None)
+        assert recorder.flush(10)
         assert kinds(ledger) == ["run_started", "message", "model_call", "message", "run_completed"]
 
 
