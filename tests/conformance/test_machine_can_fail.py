@@ -17,7 +17,7 @@ from chatsnapshot.testing.machine import run_histories
 from chatsnapshot.testing.wrappers import PassingStore
 
 
-@pytest.mark.slow
+@pytest.mark.faults  # those of the suite are shorter, and with each store in make test
 @pytest.mark.parametrize("url", ["memory:", "runs.db", "runs.jsonl"])
 def test_long_histories_agree_with_the_model(url: str, tmp_path: Path) -> None:
     place = url if url == "memory:" else str(tmp_path / url)

@@ -34,11 +34,15 @@ def aside(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{path.name}.torn-*"))
 
 
-@pytest.mark.parametrize("index", ["index as it was", "no index"])
+@pytest.mark.parametrize(
+    ("index", "each"),
+    [("index as it was", 3), ("no index", 3), pytest.param("no index", 1, marks=pytest.mark.faults)],
+)
 def test_every_prefix_opens_with_its_whole_batches_and_goes_on(
     path: Path,
     three_batches: tuple[bytes, list[int]],
     index: str,
+    each: int,
     without_index: Callable[[Path], None],
     event: Event,
     tmp_path: Path,
@@ -46,11 +50,11 @@ def test_every_prefix_opens_with_its_whole_batches_and_goes_on(
     data, sizes = three_batches
     entries = [0, 2, 3, 6]
     copy = tmp_path / "copy"
-    # Every byte of the last two lines, one in nine before, and both sides of every end of a batch.
+    # Every byte of the last two lines, one in nine before (of these one in `each`), and both sides of every end of a batch.
     last = data.rindex(b"\n", 0, data.rindex(b"\n", 0, -1))
     cuts = [*range(sizes[0], last, 9), *range(last, len(data) + 1)]
-    cuts = sorted({*cuts, *(size + step for size in sizes[:-1] for step in (-1, 0, 1))} - {sizes[0] - 1})
-    for cut in cuts if index == "no index" else cuts[::3]:
+    ends = {size + step for size in sizes[:-1] for step in (-1, 0, 1)}
+    for cut in sorted({*cuts[::each], *ends} - {sizes[0] - 1}):
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(path.parent, copy)
         at = copy / path.name
