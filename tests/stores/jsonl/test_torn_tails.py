@@ -50,7 +50,7 @@ def test_every_prefix_opens_with_its_whole_batches_and_goes_on(
     data, sizes = three_batches
     entries = [0, 2, 3, 6]
     copy = tmp_path / "copy"
-    # Every byte of the last two lines, one in nine before (of these one in `each`), and both sides of every end of a batch.
+    # Every byte of the last two lines, one in nine before (one in `each` of them), and both sides of every end.
     last = data.rindex(b"\n", 0, data.rindex(b"\n", 0, -1))
     cuts = [*range(sizes[0], last, 9), *range(last, len(data) + 1)]
     ends = {size + step for size in sizes[:-1] for step in (-1, 0, 1)}
