@@ -35,6 +35,8 @@ Moment = int | str | datetime
 """A position, or a time (aware datetime or RFC 3339 text)."""
 
 _EVERYTHING = Query()
+_CONDITIONS_MAX = 500
+"""Types, prefixes and attributes of one filter; a store of SQL nests a thousand conditions at most."""
 
 
 def make_query(
@@ -54,7 +56,7 @@ def make_query(
     exact, prefixes = _types(event_type)
     if origin is not None and origin not in ORIGINS:
         raise InvalidEvent(f"origin is one of {', '.join(ORIGINS)}, not {origin!r:.80}", path="origin")
-    return Query(
+    query = Query(
         correlation_id=None if correlation_id is None else correlation_text(correlation_id, limits),
         event_types=exact,
         type_prefixes=prefixes,
@@ -66,6 +68,19 @@ def make_query(
         start=None if start is None else timestamp_text(start),
         end=None if end is None else timestamp_text(end),
     )
+    check_query(query)
+    return query
+
+
+def check_query(query: Query) -> None:
+    """Raise :class:`InvalidEvent` for a filter of more conditions than every store can take."""
+    found = len(query.event_types or ()) + len(query.type_prefixes or ()) + len(query.attributes)
+    if found > _CONDITIONS_MAX:
+        raise InvalidEvent(
+            f"a filter has at most {_CONDITIONS_MAX} types and attributes, and this one has {found:,}; "
+            "read with a prefix such as execution.*, or several times",
+            path="attributes" if query.attributes else "event_type",
+        )
 
 
 def _types(

@@ -256,3 +256,12 @@ def test_reading_does_not_change_what_is_read(ledger: Ledger) -> None:
         entry.position = 2  # type: ignore[misc]
     with pytest.raises(AttributeError):
         entry.event.event_type = "x.y"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("given", [(500, 0), (0, 500), (250, 250)])
+def test_a_filter_takes_five_hundred_conditions_and_no_more(ledger: Ledger, given: tuple[int, int]) -> None:
+    types = [f"a{n}.*" if n % 2 else f"a.b{n}" for n in range(given[0])]
+    attributes: dict[str, str | bool | int] = {f"a{n}": n for n in range(given[1])}
+    assert list(ledger.read(event_type=types or None, attributes=attributes)) == []
+    with pytest.raises(InvalidEvent, match="at most 500 types and attributes, and this one has 501"):
+        ledger.read(event_type=[*types, "x.y"], attributes=attributes)

@@ -91,6 +91,12 @@ def test_what_cannot_be_followed_is_a_problem(served: Any, wrong: str) -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
 
 
+@pytest.mark.parametrize("wrong", ["", "x", "-1", "99", "1e3"])
+def test_a_last_event_id_that_is_no_place_is_named(served: Any, wrong: str) -> None:
+    answer = served.client.get("/v1/stream", headers={"Last-Event-ID": wrong})
+    assert (answer.status_code, answer.json()["parameter"]) == (400, "Last-Event-ID")
+
+
 def test_a_client_that_reads_nothing_holds_up_nobody(served: Any) -> None:
     with served.client.stream("GET", "/v1/stream?after=0"):
         for n in range(10):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -86,3 +88,26 @@ def test_verification_and_the_whole_are_there(filled: Any) -> None:
 def test_an_unknown_run_names_those_that_are_near(filled: Any) -> None:
     answer = filled.client.get("/v1/runs/run-triag/timeline")
     assert answer.status_code == 404 and "run-triage" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("prefix", ["/v1", "/v1/ledgers/main"])
+@pytest.mark.parametrize(
+    "name", ["a/b", "5b8efff798038103d269b633813fc60c/eee19b7ec3c1b174", "x/timeline", "%2F", "/"]
+)
+def test_a_run_whose_id_has_a_slash_is_asked_for_with_the_slash_encoded(
+    filled: Any, prefix: str, name: str
+) -> None:
+    started = {"event_type": "execution.run_started", "correlation_id": name, "idempotency_key": "start"}
+    assert filled.client.post("/v1/events", json=started).status_code == 200
+    path = f"{prefix}/runs/{quote(name, safe='')}"
+    for below in ("", "/timeline", "/transcript", "/context", "/graph"):
+        answer = filled.client.get(path + below)
+        assert answer.status_code == 200, answer.text
+        assert answer.json().get("correlation_id", name) == name
+
+
+def test_a_search_that_cannot_keep_its_index_names_no_folder(serve: Any, tmp_path: Path) -> None:
+    (tmp_path / "runs.db.search").mkdir()
+    (tmp_path / "runs.db.search" / "mine").touch()
+    answer = serve("--ledger", tmp_path / "runs.db").client.get("/v1/search?q=lamp").json()
+    assert "runs.db.search cannot be written" in answer["note"] and str(tmp_path) not in answer["note"]

@@ -24,6 +24,7 @@ from chatsnapshot.server.problems import Problem, problem_of, problem_response
 from chatsnapshot.server.routes import ENDPOINTS
 from chatsnapshot.server.routes.health import HEALTH
 from chatsnapshot.server.routes.numbers import metrics
+from chatsnapshot.server.segments import Segments, restored
 from chatsnapshot.server.service import Service
 from chatsnapshot.server.streaming import Streamed
 
@@ -68,7 +69,7 @@ def application(service: Service, endpoints: Iterable[Endpoint] = ENDPOINTS) -> 
     )
     app.router.redirect_slashes = False
     app.state.service = service
-    guarded = Guard(app, service.settings.hosts)
+    guarded = Guard(Segments(app), service.settings.hosts)
     return Headers(Meter(guarded, service.counts, service.settings.requests_max))
 
 
@@ -102,6 +103,7 @@ def _metrics(service: Service) -> Any:
 def _guarded(service: Service, audit: Audit, path: str, methods: Mapping[str, Endpoint]) -> Any:
     async def answer(request: Request) -> Response:
         request.scope[ROUTE] = path
+        request.scope["path_params"] = restored(request.scope["path_params"])
         endpoint = methods.get(request.method) or methods["GET"]  # HEAD
         try:
             access = await service.gate.admit(request)
@@ -141,6 +143,7 @@ def _answer(service: Service, request: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     """What Starlette itself refuses: unknown paths and methods."""
     assert isinstance(error, HTTPException)
-    kinds = {404: ("no-path", "there is no such path"), 405: ("no-method", "this path has other methods")}
+    allowed = (error.headers or {}).get("Allow", "other methods")
+    kinds = {404: ("no-path", "there is no such path"), 405: ("no-method", f"this path takes {allowed}")}
     kind, detail = kinds.get(error.status_code, ("http", str(error.detail)))
     return problem_response(Problem(error.status_code, kind, detail, headers=error.headers))

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chatsnapshot.server.problems import Problem, problem_response
 
-__all__ = ["BODY", "Guard", "Headers", "host_of"]
+__all__ = ["BODY", "HEADERS", "Guard", "Headers", "host_of"]
 
 BODY = "chatsnapshot.body"
 """Where in the ASGI scope the way to the server stands that no middleware is on: for pieces of a body, once the head of
@@ -23,7 +23,7 @@ the answer is sent."""
 
 _PORT = re.compile(r":[0-9]{1,5}", re.ASCII)
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
-_HEADERS = (
+HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (
@@ -33,6 +33,7 @@ _HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
+"""What every answer says to browsers."""
 _KEY_NAMES = frozenset(("key", "api_key", "apikey", "token", "access_token", "authorization"))
 _KEY = re.compile(rb"csk(?:_|%5[fF])[a-z0-9]{8}(?:_|%5[fF])[A-Za-z0-9_%-]{20}")
 _PORTS = {"http": 80, "https": 443}
@@ -54,7 +55,7 @@ class Headers:
                 given = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
-                    *((name, value) for name, value in _HEADERS if name not in given),
+                    *((name, value) for name, value in HEADERS if name not in given),
                 ]
             await send(message)
 

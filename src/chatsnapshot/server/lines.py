@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import closing
 from typing import Any
 
-from chatsnapshot.errors import InvalidEvent, LedgerError
+from chatsnapshot.errors import CommitUncertain, InvalidEvent, LedgerError
 from chatsnapshot.ingesting import BadLine, Ingest, IngestReport
 from chatsnapshot.server.bodies import chunks
 from chatsnapshot.server.counting import Slot
@@ -133,6 +133,8 @@ class Lines:
                 raise
         except LedgerError as error:
             problem = problem_of(error)
+            if isinstance(error, CommitUncertain):
+                problem.detail += "; lines without ids are known again by the name of the upload alone"
             problem.more.update(self._told(self._failures))
             raise problem from None
         finally:

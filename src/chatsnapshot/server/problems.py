@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,9 @@ from starlette.responses import Response
 
 from chatsnapshot import errors
 
-__all__ = ["Problem", "problem_of", "problem_response"]
+__all__ = ["Problem", "problem_of", "problem_response", "unplaced", "unsettled"]
+
+_FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^/\n:'\"()]+/)+")
 
 _TITLES = {
     400: "The request cannot be understood",
@@ -80,6 +83,16 @@ def problem_response(problem: Problem) -> Response:
     )
 
 
+def unplaced(text: str) -> str:
+    """A sentence of a store without the folders of this machine, which are nobody's business: file names stay."""
+    return _FOLDERS.sub("", text)
+
+
+def unsettled(error: errors.CommitUncertain) -> str:
+    """Why it is open whether events are stored, without what a program in Python does about it."""
+    return unplaced(str(error)).partition("; retry with")[0]
+
+
 def problem_of(error: BaseException) -> Problem:
     """What an error of a ledger is over HTTP; an error of another kind is told without any of its text."""
     text = str(error)
@@ -120,10 +133,12 @@ def problem_of(error: BaseException) -> Problem:
         )
     if isinstance(error, errors.NotFound):
         return Problem(404, "not-found", text)
+    text = unplaced(text)
     if isinstance(error, errors.ReadOnly):
         return Problem(403, "read-only", text)
     if isinstance(error, errors.CommitUncertain):
-        return Problem(503, "commit-uncertain", text, retry_after=1)
+        why = f"{unsettled(error)}: send them again with the same ids, and each is stored once"
+        return Problem(503, "commit-uncertain", why, retry_after=1)
     if isinstance(error, errors.StoreFull):
         return Problem(503, "store-full", text, retry_after=30)
     if isinstance(error, (errors.StoreUnavailable, errors.StorePoisoned, errors.LedgerClosed)):

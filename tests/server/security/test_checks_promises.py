@@ -10,6 +10,17 @@ from uuid import uuid4
 import pytest
 
 import chatsnapshot
+from chatsnapshot.errors import (
+    CommitUncertain,
+    Corrupt,
+    LedgerClosed,
+    LedgerError,
+    ReadOnly,
+    StoreFull,
+    StorePoisoned,
+    StoreUnavailable,
+)
+from chatsnapshot.server.problems import problem_of
 from chatsnapshot.server.routes import ENDPOINTS
 
 NOT_THERE = "00000000-0000-4000-8000-000000000000"
@@ -148,6 +159,32 @@ def test_check_52_no_answer_holds_a_password_or_a_path_of_the_machine(
         for path in ("/readyz", "/v1/head", "/v1/events", "/v1/nothing", "/v1/openapi.json")
     ]
     assert str(tmp_path) not in "".join(said)
+
+
+@pytest.mark.parametrize(
+    "error", [StoreFull, StoreUnavailable, StorePoisoned, CommitUncertain, LedgerClosed, ReadOnly, Corrupt, LedgerError]
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["/srv/agents/runs.db", "/home/My Ledgers/2026/runs.db"])
+def test_check_52_what_a_store_says_of_itself_loses_its_folders(error: type[LedgerError], place: str) -> None:
+    detail = problem_of(
+        error(f"the commit to {place} failed (IOError: {place} is full), so it is open")
+    ).detail
+    assert detail.startswith("the commit to runs.db failed (IOError: runs.db is full), so it is open")
+
+
+def test_check_52_the_address_of_a_server_and_what_is_no_path_stay() -> None:
+    said = "postgresql://db.example/agents: 3/4 of the connections are used, see https://a.example/b/c"
+    assert problem_of(StoreUnavailable(said)).detail == said
+
+
+def test_an_uncertain_commit_is_told_in_the_words_of_http() -> None:
+    said = problem_of(
+        CommitUncertain("the commit failed, so it is open; retry with record_many(error.events)")
+    )
+    assert (
+        said.detail
+        == "the commit failed, so it is open: send them again with the same ids, and each is stored once"
+    )
 
 
 def test_check_53_nothing_that_a_client_sends_as_a_place_makes_the_service_fail(open_service: Any) -> None:

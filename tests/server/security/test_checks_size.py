@@ -279,6 +279,44 @@ def test_check_23_huge_heads_are_refused(open_service: Any, kit: Any) -> None:
     assert open_service.client.get("/healthz").status_code == 200
 
 
+def test_check_13_a_refusal_reaches_a_client_that_first_sends_all_of_its_body(
+    open_service: Any, kit: Any
+) -> None:
+    for path, kind, wanted in ((b"/v1/events", b"application/json", 413), (b"/v1/events", b"text/plain", 415),
+                               (b"/v1/nothing", b"application/json", 404)):  # fmt: skip
+        head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 9000000\r\n"
+        with kit.raw(open_service.url) as raw:
+            raw.send(head % (path, kind) + b"Connection: close\r\n\r\n")
+            for _ in range(9):
+                raw.send(b"x" * 1_000_000)
+            assert status(raw.answer()) == wanted
+
+
+def test_check_23_what_is_no_http_is_a_problem_like_any_other(open_service: Any, kit: Any) -> None:
+    with kit.raw(open_service.url) as raw:
+        raw.send(b"GET /v1/head HTTP/1.1\r\n\r\n")
+        head, _, body = raw.answer().partition(b"\r\n\r\n")
+    assert json.loads(body)["type"] == "urn:chatsnapshot:problem:framing"
+    assert b"nosniff" in head and b"application/problem+json" in head and b"connection: close" in head
+
+
+def test_check_23_what_is_no_http_behind_the_beginning_of_an_answer_ends_it_and_makes_no_line(
+    limited: Any, kit: Any
+) -> None:
+    service = limited()
+    with kit.raw(service.url) as raw:
+        raw.send(
+            NDJSON + b"Prefer: stream-results\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % (len(ONE) + 1)
+        )
+        raw.send(ONE + b"\n\r\n")
+        found = b""
+        while b'"stored":1' not in found:
+            found += raw.socket.recv(65_536)
+        raw.send(b"zz\r\n")
+        assert raw.answer() == b""
+    assert "error" not in service.end()
+
+
 def test_check_23_requests_behind_each_other_are_each_answered_in_order(open_service: Any, kit: Any) -> None:
     many = b"".join(
         b"GET /v1/events?limit=%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % number

@@ -23,7 +23,7 @@ from chatsnapshot.server.counting import Slot
 from chatsnapshot.server.endpoints import Call, Endpoint, Parameter
 from chatsnapshot.server.lines import Lines
 from chatsnapshot.server.parameters import POSITION, TEXT, choice, number, only
-from chatsnapshot.server.problems import Problem, problem_of
+from chatsnapshot.server.problems import Problem, problem_of, unsettled
 from chatsnapshot.server.streaming import Streamed
 from chatsnapshot.stores.base import (
     COMMITMENT,
@@ -201,12 +201,13 @@ async def commit(call: Call, drafts: list[Draft], expected: int) -> list[Row]:
     await asyncio.wait((waiting,), timeout=settings.commit_seconds_max)
     if not waiting.done():
         waiting.add_done_callback(_look_at)
-        raise _uncertain(f"the store took longer than {settings.commit_seconds_max:g} s", drafts)
+        why = f"the store took longer than {settings.commit_seconds_max:g} s"
+        raise _uncertain(f"{why}, so it is open whether these events are stored", drafts)
     outcome = waiting.result()
     if isinstance(outcome, InvalidEvent) and outcome.path == "expected_sequence":
         raise Problem(409, "several-correlations", str(outcome), path=outcome.path)
     if isinstance(outcome, CommitUncertain):
-        raise _uncertain(str(outcome), drafts)
+        raise _uncertain(unsettled(outcome), drafts)
     if isinstance(outcome, LedgerError):
         raise outcome
     return outcome
@@ -222,7 +223,7 @@ def _uncertain(why: str, drafts: list[Draft]) -> Problem:
     return Problem(
         503,
         "commit-uncertain",
-        f"{why}; whether the events are stored is not known: send them again with these ids, and each is stored once",
+        f"{why}: send them again with the ids in event_ids, and each is stored once",
         retry_after=1,
         event_ids=[uuid_text(draft.columns[0]) for draft in drafts],
     )

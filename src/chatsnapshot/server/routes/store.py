@@ -18,6 +18,7 @@ from chatsnapshot.errors import InvalidEvent, LedgerError, LimitExceeded, NotFou
 from chatsnapshot.projections.base import Projection
 from chatsnapshot.projections.engine import resolve
 from chatsnapshot.projections.stored import bring_up
+from chatsnapshot.reading import check_query
 from chatsnapshot.recorder import Recorder
 from chatsnapshot.server.endpoints import Call, Scope
 from chatsnapshot.server.incoming import erasure_of, groups_of, promotes
@@ -215,6 +216,7 @@ def _read(call: Call, request: wire.Asked) -> Any:
     limit = min(request.limit, call.ledger.limits.page_entries_max)
     if limit < 1 or request.after < 0 or request.until < 0:
         raise Problem(400, "parameter", "after and until are positions, and limit is 1 or more")
+    check_query(request.query)
     return call.ledger._store.read(
         request.query,
         after=request.after,

@@ -28,20 +28,21 @@ async def _stream(call: Call) -> Response:
     given = only(call.request, [*(one.name for one in FILTERS), "after", "format"])
     cloud = as_cloudevents(call.request, given)
     last = call.request.headers.get(_LAST)
+    said = "after" if last is None else _LAST
     if last is not None:
-        given = {**given, "after": last}
+        given = {**given, _LAST: last}
     try:
         query = make_query(limits=call.ledger.limits, **filters(given))
     except InvalidEvent as error:
         raise Problem(400, "parameter", str(error), parameter=error.path) from None
     head = (await asyncio.to_thread(call.ledger._store.head)).size
-    after = number(given, "after", head)
+    after = number(given, said, head)
     if after > head:
         raise Problem(
             400,
             "parameter",
             f"position {after} is not there yet; the last one is {head}",
-            parameter="after",
+            parameter=said,
             head=head,
         )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -33,7 +33,7 @@ from chatsnapshot.server.parameters import (
     number,
     only,
 )
-from chatsnapshot.server.problems import Problem
+from chatsnapshot.server.problems import Problem, unplaced
 
 __all__ = ["ENDPOINTS", "VIEWS"]
 
@@ -119,7 +119,7 @@ async def _search(call: Call) -> Response:
             until=moment(given),
         )
     )
-    return _json({"hits": found.hits, "note": found.note})
+    return _json({"hits": found.hits, "note": found.note and unplaced(found.note)})
 
 
 def _found(ledger: Ledger, words: str, chosen: dict[str, Any], **wanted: Any) -> Found:
