@@ -164,7 +164,7 @@ def test_check_52_no_answer_holds_a_password_or_a_path_of_the_machine(
 @pytest.mark.parametrize(
     "error", [StoreFull, StoreUnavailable, StorePoisoned, CommitUncertain, LedgerClosed, ReadOnly, Corrupt, LedgerError]
 )  # fmt: skip
-@pytest.mark.parametrize("place", ["/srv/agents/runs.db", "/home/My Ledgers/2026/runs.db"])
+@pytest.mark.parametrize("place", ["/srv/agents/runs.db", "/srv/My Ledgers/2026/runs.db"])
 def test_check_52_what_a_store_says_of_itself_loses_its_folders(error: type[LedgerError], place: str) -> None:
     detail = problem_of(
         error(f"the commit to {place} failed (IOError: {place} is full), so it is open")
