@@ -6,7 +6,7 @@ VENV = .venv
 PYTHON =
 # Most tests wait for a process, a server or a disk: four at a time keep two processors busy, and take 4 GB of memory.
 JOBS = 4
-PARALLEL = -n $(JOBS) --dist loadfile
+PARALLEL = -n $(JOBS) --dist loadfile -p no:langsmith_plugin -p no:schemathesis -o tmp_path_retention_policy=failed
 # What is killed and starved of its disk is given more of the machine.
 FAULTS = -n 2 --dist loadfile
 # Who asks Python to keep no compiled modules would have each of a few thousand processes compile them anew.

@@ -7,9 +7,11 @@ import importlib
 import os
 import random
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import hypothesis
@@ -37,6 +39,31 @@ hypothesis.settings.load_profile(PROFILE)
 # Started in the background (`make test &`), a process ignores Ctrl-C, and so would every process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+MEMORY = "/dev/shm"
+MEMORY_BYTES_MIN = 4 * 2**30
+"""Several times what the files of all tests take at a moment."""
+
+
+def room_in_memory() -> bool:
+    """Whether there is a file system in memory with that much room, from which programs may be run."""
+    try:
+        about = os.statvfs(MEMORY)
+    except (OSError, AttributeError):
+        return False
+    room = about.f_bavail * about.f_frsize >= MEMORY_BYTES_MIN
+    return room and not about.f_flag & os.ST_NOEXEC and os.access(MEMORY, os.W_OK | os.X_OK)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep files in memory where there is room, unless TMPDIR says where, or what a disk does is tested (faults).
+
+    No other test depends on a disk: a kill takes nothing from a file system, and what lost power takes is played by our
+    own layer below the files. Each of many thousand fsyncs would wait for one.
+    """
+    if "TMPDIR" not in os.environ and config.option.markexpr != "faults" and room_in_memory():
+        os.environ["TMPDIR"] = tempfile.tempdir = MEMORY  # that of the workers and of every process too
 
 
 FIRST = ("conformance", "stores", "server", "values")
@@ -89,7 +116,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_report_header() -> str:
     """Print what is needed to repeat this run."""
-    return f"chatsnapshot: CHATSNAPSHOT_TEST_SEED={SEED}, hypothesis profile {PROFILE}"
+    return (
+        f"chatsnapshot: CHATSNAPSHOT_TEST_SEED={SEED}, hypothesis profile {PROFILE}, files in {gettempdir()}"
+    )
 
 
 @pytest.fixture(autouse=True)
