@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import ipaddress
 import json
 import os
 import subprocess
@@ -135,6 +137,104 @@ def entries_of(require: Callable[[object, str], None]) -> Callable[..., Entries]
 def entries(redis_servers: list[Any], entries_of: Callable[..., Entries]) -> Entries:
     """A new stream of the Redis server that tests share; its first entry makes it."""
     return entries_of(redis_servers[0])
+
+
+class Topic:
+    """One topic of a broker that speaks Kafka's protocol; made with so many partitions, or with none not made."""
+
+    def __init__(self, server: Any, partitions: int = 1) -> None:
+        self.server = server
+        self.name = f"t-{uuid.uuid4().hex[:12]}"
+        # A group of the broker forms sooner, and gives up a dead member sooner, than with the usual times.
+        self.url = f"{server.url}?topic={self.name}&session.timeout.ms=1000&heartbeat.interval.ms=100"
+        self._client = {"bootstrap.servers": server.servers, "log_level": 0}
+        self._producer: Any = None
+        self.partitions = partitions
+        if partitions:
+            self.make()
+
+    def make(self) -> None:
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        self._added = 0
+        new = NewTopic(self.name, num_partitions=max(1, self.partitions), replication_factor=1)
+        admin = AdminClient(self._client)
+        for made in admin.create_topics([new]).values():
+            made.result()
+
+    def add(self, *values: Any, partition: int = 0, key: Any = None, headers: Any = None) -> None:
+        """Add bytes and ``None`` as they are, anything else as JSON."""
+        from confluent_kafka import Producer
+
+        self._producer = self._producer or Producer(self._client)
+        for one in values:
+            data = one if one is None or isinstance(one, bytes) else json.dumps(one).encode()
+            self._producer.produce(self.name, data, key=key, headers=headers, partition=partition)
+        assert self._producer.flush(20) == 0
+        self._added += len(values)
+
+    def left(self, group: str = "one") -> int:
+        """How many records the group has not committed."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({**self._client, "group.id": group})
+        try:
+            places = [TopicPartition(self.name, number) for number in range(max(1, self.partitions))]
+            found = consumer.committed(places, timeout=10)
+        finally:
+            consumer.close()
+        return self._added - sum(max(0, one.offset) for one in found)
+
+
+@pytest.fixture(scope="session")
+def kafka_servers() -> Iterator[list[Any]]:
+    """The broker that tests share, or the reason why there is none; no test may kill it: it keeps nothing."""
+    from chatsnapshot.testing.servers.kafka import KafkaServer
+
+    with KafkaServer() if not KafkaServer.missing() else nullcontext(KafkaServer.missing()) as server:
+        yield [server]
+
+
+@pytest.fixture
+def topic_of(require: Callable[[object, str], None]) -> Callable[..., Topic]:
+    """``topic_of(server, partitions)``: a new topic of a broker of the test's own."""
+    from chatsnapshot.testing.servers.kafka import KafkaServer
+
+    require(not KafkaServer.missing(), f"a broker that speaks Kafka's protocol ({KafkaServer.missing()})")
+    return Topic
+
+
+@pytest.fixture
+def topic(kafka_servers: list[Any], topic_of: Callable[..., Topic]) -> Topic:
+    """A new topic of one partition of the broker that tests share."""
+    return topic_of(kafka_servers[0])
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that no system trusts, and its key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(here, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    cert, private = folder / "cert.pem", folder / "key.pem"
+    cert.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    form = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    private.write_bytes(key.private_bytes(serialization.Encoding.PEM, *form))
+    return cert, private
 
 
 class Command:
