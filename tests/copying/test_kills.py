@@ -72,7 +72,13 @@ def is_a_beginning(source: Place, target: Place, kit: Any) -> int:
         return len(rows)
 
 
-KINDS = ["sqlite", "jsonl", "postgresql", "nats", "mongodb"]
+FAULTS = pytest.mark.faults
+"""Files are killed over in make test; what needs a server, or is the same the other way round, is with the faults."""
+KINDS = [
+    "sqlite",
+    "jsonl",
+    *(pytest.param(one, marks=FAULTS) for one in ("postgresql", "nats", "mongodb")),
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,7 +114,14 @@ def test_a_target_whose_end_was_torn_by_a_crash_is_mended_and_goes_on(tmp_path: 
     assert size > 0
 
 
-@pytest.mark.parametrize(("of", "to"), [("sqlite", "jsonl"), ("jsonl", "sqlite"), ("sqlite", "postgresql")])
+@pytest.mark.parametrize(
+    ("of", "to"),
+    [
+        ("sqlite", "jsonl"),
+        pytest.param("jsonl", "sqlite", marks=FAULTS),
+        pytest.param("sqlite", "postgresql", marks=FAULTS),
+    ],
+)
 def test_a_follower_that_is_killed_again_and_again_misses_nothing(
     of: str, to: str, new_place: NewPlace, kit: Any
 ) -> None:

@@ -114,7 +114,7 @@ def test_a_result_from_outside_is_the_result_of_its_call(
     assert "run_resumed alpha <- human_input_received c1" in told()
 
 
-@pytest.mark.parametrize("name", ["runs.db", "runs.jsonl"])
+@pytest.mark.parametrize("name", ["runs.db", pytest.param("runs.jsonl", marks=pytest.mark.faults)])
 def test_a_run_goes_on_in_a_new_process_after_a_kill(tmp_path: Path, name: str) -> None:
     ledger, history = str(tmp_path / name), str(tmp_path / "history.json")
     first = subprocess.Popen(

@@ -78,7 +78,7 @@ def test_no_name_of_a_ledger_leaves_the_folder(server: HttpServer, name: str) ->
         chatsnapshot.open(f"{server.address}?mode=direct&ledger={name}")
 
 
-@pytest.mark.slow
+@pytest.mark.faults  # a flood of 97 MiB
 def test_a_blob_that_is_larger_than_a_request_is_recorded(place: str) -> None:
     from chatsnapshot.limits import MIB
 
