@@ -13,7 +13,7 @@ import threading
 import weakref
 from typing import Protocol
 
-__all__ = ["begun", "own", "start", "watch"]
+__all__ = ["begun", "own", "start", "wait_for_others", "waits", "watch"]
 
 
 class Drainable(Protocol):
@@ -25,6 +25,7 @@ class Drainable(Protocol):
 
 _open: weakref.WeakSet[Drainable] = weakref.WeakSet()
 _own: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+_waiting: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 _lock = threading.Lock()
 _watch: threading.Thread | None = None
 _main = threading.main_thread()
@@ -39,6 +40,18 @@ def watch(recorder: Drainable) -> None:
 def own(thread: threading.Thread) -> None:
     """Say that a thread is one of ours: it ends when it is told to, so nobody waits for it here."""
     _own.add(thread)
+
+
+def waits(thread: threading.Thread) -> None:
+    """Say that a thread calls :func:`wait_for_others`: recorders stay open for it, and no other such one waits."""
+    _waiting.add(thread)
+
+
+def wait_for_others() -> None:
+    """Wait until the main thread has ended, and every other thread that the interpreter waits for."""
+    _main.join()
+    while others := [thread for thread in _others() if thread not in _waiting]:
+        others[0].join()
 
 
 def begun() -> bool:

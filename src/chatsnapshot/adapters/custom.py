@@ -152,6 +152,12 @@ class RuntimeRecorder:
             if len(self._waiting) > _ENDED_MAX:
                 self._waiting.popitem(last=False)
 
+    def end_open(self, reason: str) -> None:
+        """Record of every open run that it was cancelled: nothing more can happen in it."""
+        for run in reversed([*self._runs.values()]):
+            self.record(run.cancelled(reason))
+            self.end(run)
+
     def parent_here(self) -> Parent | None:
         """The recorded tool call, of whichever runtime, or the user's scope that the code of here and now runs in."""
         return parent_here(self.ledger) or self.above

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from chatsnapshot.adapters.payloads import arguments_of
-from chatsnapshot.adapters.places import Parent, Token, enter, leave
+from chatsnapshot.adapters.places import Parent, Token, enter, leave, process_mark
 from chatsnapshot.adapters.plain import describe_error, header_text, plain
 from chatsnapshot.adapters.policy import Event, new_event
 from chatsnapshot.clock import idempotent_uuid, time_text, uuid_text
@@ -107,6 +107,8 @@ class ObservedRun:
             "input": plain(input),
             "native": {"run_id": self.native_run_id} if self.native_run_id != self.run_id else None,
         }
+        if "native_id" not in facts:  # such an event is the same one in whatever process
+            facts["attributes"] = {**process_mark(), **(facts.get("attributes") or {})}
         kind = "execution.run_resumed" if self.resumed else "execution.run_started"
         made = self.event(kind, {**known, **facts}, cause=cause or self._cause)
         self.started_event = made["event_id"]

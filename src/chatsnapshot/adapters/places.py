@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -9,7 +10,17 @@ from typing import Any, NamedTuple
 from chatsnapshot.clock import uuid_bytes, uuid_text
 from chatsnapshot.scope import Scope, Within, current_frame, new_frame
 
-__all__ = ["Parent", "Token", "enter", "leave", "parent_here", "process_of", "set_process"]
+__all__ = [
+    "Parent",
+    "Token",
+    "enter",
+    "leave",
+    "mark_process",
+    "parent_here",
+    "process_mark",
+    "process_of",
+    "set_process",
+]
 
 
 class Parent(NamedTuple):
@@ -38,6 +49,20 @@ def set_process(ledger: Any, parent: Parent | None) -> None:
         _processes.pop(ledger.scope_owner, None)
     else:
         _processes[ledger.scope_owner] = parent
+
+
+_marked = False
+
+
+def mark_process(marked: bool) -> None:
+    """Say whether runs that begin in this process tell which process that is: somebody waits for its end."""
+    global _marked
+    _marked = marked
+
+
+def process_mark() -> dict[str, int]:
+    """The attributes that tell where a run was begun; none where nobody needs to know."""
+    return {"pid": os.getpid()} if _marked else {}
 
 
 class Token(NamedTuple):

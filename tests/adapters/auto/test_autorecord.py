@@ -101,18 +101,70 @@ def test_a_runtime_that_cannot_be_recorded_is_logged_once_and_the_program_goes_o
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["ag2 is not recorded"]
 
 
-@pytest.mark.parametrize(("code", "end"), [("pass", "completed"), ("raise ValueError('x')", "failed")])
+@pytest.mark.parametrize(
+    ("code", "exit_code", "end"),
+    [
+        ("pass", 0, "completed"),
+        ("raise ValueError('x')", 1, "failed"),
+        ("sys.exit(3)", 3, "failed"),
+        ("sys.exit()", 0, "completed"),
+        ("try: sys.exit(3)\nexcept SystemExit: pass", 0, "completed"),
+        ("sys.excepthook = lambda *error: None\nraise ValueError('x')", 1, "failed"),
+    ],
+)
 def test_the_end_of_the_interpreter_is_the_end_of_the_process_run(
-    tmp_path: Path, code: str, end: str
+    tmp_path: Path, code: str, exit_code: int, end: str
 ) -> None:
     path = tmp_path / "runs.db"
-    program = f"import chatsnapshot; chatsnapshot.autorecord({str(path)!r})\n{code}"
+    program = f"import chatsnapshot, sys; chatsnapshot.autorecord({str(path)!r})\n{code}"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert ended.returncode == (end == "failed")
-    assert ("ValueError: x" in ended.stderr) == (end == "failed")
+    assert ended.returncode == exit_code
+    assert ("ValueError: x" in ended.stderr) == code.startswith("raise")
     with chatsnapshot.open(path, read_only=True) as ledger:
-        types = [entry.event_type for entry in ledger.read()]
-    assert types == ["execution.run_started", f"execution.run_{end}"]
+        last = list(ledger.read())[-1]
+    assert last.event_type == f"execution.run_{end}"
+    why = last.payload["error"]["message"] if end == "failed" else last.payload["output"]
+    assert why == {0: {"exit_code": 0}, 1: "x", 3: "exit code 3"}[exit_code]
+
+
+def test_threads_go_on_before_the_end_and_what_ends_with_the_process_is_cancelled(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    program = f"""
+import chatsnapshot, threading
+from chatsnapshot.adapters.custom import RuntimeRecorder
+recording = chatsnapshot.autorecord({str(path)!r})
+recorder = recording.recorders["own"] = RuntimeRecorder(recording.ledger, runtime="own")
+def work(name):
+    run = recorder.begin(name, key=name)
+    recorder.record(run.started())
+    begun[name].set()
+    if name == "daemon":
+        threading.Event().wait()
+    threading.main_thread().join()
+    recorder.record(run.completed())
+    recorder.end(run)
+begun = {{name: threading.Event() for name in ("daemon", "late")}}
+for name in begun:
+    threading.Thread(target=work, args=(name,), daemon=name == "daemon").start()
+    begun[name].wait()
+"""
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+    with chatsnapshot.open(path, read_only=True) as ledger:
+        ends = [(entry.event.source.name, entry.event_type) for entry in ledger.read()][3:]
+    assert ends == [
+        ("late", "execution.run_completed"),
+        ("daemon", "execution.run_cancelled"),
+        ("python -c", "execution.run_completed"),
+    ]
+
+
+def test_a_block_that_is_left_by_sys_exit_ends_as_its_exit_code_says(ledger: Any) -> None:
+    for code in (0, 3):
+        with pytest.raises(SystemExit), chatsnapshot.autorecord(ledger):
+            sys.exit(code)
+    assert [entry.event_type.partition("_")[2] for entry in ledger.read()] == [
+        "started", "completed", "started", "failed",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

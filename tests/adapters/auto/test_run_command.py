@@ -87,6 +87,15 @@ def test_the_end_of_the_process_is_recorded_and_handed_on(
     assert plain.ends() == [("plain.py", kind, why)]
 
 
+def test_a_run_that_a_signal_ends_with_its_process_is_cancelled(program: Programs) -> None:
+    desk = program("ag2_desk")
+    assert desk(env={"SIGNAL": str(int(signal.SIGTERM))})[0] == -signal.SIGTERM
+    assert desk.ends() == [
+        (None, "cancelled", "its process ended: SIGTERM"),
+        ("ag2_desk.py", "cancelled", "ended by SIGTERM"),
+    ]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_reaches_the_program_and_counts_as_its_end(
     program: Programs, number: signal.Signals

@@ -19,7 +19,7 @@ from chatsnapshot.adapters.ag2.streamed import text_of
 from chatsnapshot.adapters.ag2.turn import Turn
 from chatsnapshot.adapters.custom import first_run
 from chatsnapshot.adapters.places import Parent as Above
-from chatsnapshot.adapters.places import enter, leave, parent_here, process_of
+from chatsnapshot.adapters.places import enter, leave, parent_here, process_mark, process_of
 from chatsnapshot.adapters.plain import header_text, plain
 from chatsnapshot.adapters.policy import Event, SafeRecorder
 from chatsnapshot.clock import uuid_bytes, uuid_text
@@ -252,6 +252,7 @@ class AG2Recorder:
             "execution.run_resumed" if resumed else "execution.run_started",
             {key: value for key, value in payload.items() if value},
             cause=cause or self.cause,
+            attributes=process_mark(),
         )
 
     def ended(self, run: Run, event: Event) -> None:

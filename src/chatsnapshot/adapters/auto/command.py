@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chatsnapshot.adapters.auto.leaving import end_left
 from chatsnapshot.adapters.auto.parents import LEDGER, PARENT, parent_in, parent_text
-from chatsnapshot.adapters.auto.process import ProcessRun
+from chatsnapshot.adapters.auto.process import ProcessRun, signal_name
 from chatsnapshot.adapters.auto.recording import SWITCH
 from chatsnapshot.adapters.auto.runtimes import chosen
+from chatsnapshot.adapters.looking import looked
 from chatsnapshot.adapters.places import Parent
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ __all__ = ["run_program"]
 
 _STARTUP = str(Path(__file__).with_name("startup"))
 _HANDED_ON = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
+_LOOK_SECONDS_MAX = 10.0
+"""How long the end of a program waits for what the ledger says of its runs."""
 
 
 def run_program(
@@ -56,6 +60,12 @@ def run_program(
             raise
         hand_on_to(started)
         code = _end_of(started)
+    how = f"exit code {code}" if code >= 0 else signal_name(-code)
+    looked(
+        _LOOK_SECONDS_MAX,
+        lambda: end_left(ledger, parent, f"its process ended: {how}"),
+        process.recorder.note,
+    )
     process.ended(code)
     return code, str(parent.run_id)
 

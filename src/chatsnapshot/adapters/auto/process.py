@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from chatsnapshot import exiting
+from chatsnapshot.adapters.auto.ending import Ending, exit_code
 from chatsnapshot.adapters.custom import RuntimeRecorder
 from chatsnapshot.adapters.observed import ObservedRun
 from chatsnapshot.adapters.places import Parent
 from chatsnapshot.adapters.policy import Event
 
-__all__ = ["ProcessRun", "program_name"]
+__all__ = ["ProcessRun", "program_name", "signal_name"]
 
 _STOPPED_BY = frozenset({"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"})
 """Signals with which somebody ends a program; any other one is a failure of it."""
@@ -48,7 +49,7 @@ class ProcessRun:
         """The exception that ends the process."""
         self._ended = False
         self._pid = os.getpid()
-        self._hook: _Hook | None = None
+        self._ending: Ending | None = None
 
     def begin(self, arguments: Sequence[str], pid: int | None, name: str | None = None) -> Parent:
         """Record the start; gives what the runs inside are children of."""
@@ -71,7 +72,7 @@ class ProcessRun:
         elif code > 0:
             made = run.failed({"type": "SystemExit", "message": f"exit code {code}", "code": str(code)})
         else:
-            name = _signal_name(-code)
+            name = signal_name(-code)
             if name in _STOPPED_BY:
                 made = run.cancelled(f"ended by {name}")
             else:
@@ -88,17 +89,19 @@ class ProcessRun:
         """Record the end of this process, or of its recording: with :attr:`failure`, where there is one."""
         if self.run is None or self._ended or os.getpid() != self._pid:
             return  # a forked child ends neither the run of its parent nor one of its own
-        self._ended = True
-        if (hook := self._hook) is not None and sys.excepthook == hook:
-            sys.excepthook = hook.before
+        if self._ending is not None:
+            self._ending.forget()
         failure = self.failure
         if failure is None:
-            made = self.run.completed()
+            self._ended = True
+            self._record(self.run.completed())
         elif isinstance(failure, KeyboardInterrupt):
-            made = self.run.cancelled("interrupted")
+            self._ended = True
+            self._record(self.run.cancelled("interrupted"))
+        elif isinstance(failure, SystemExit):
+            self.ended(exit_code(failure.code))
         else:
-            made = self.run.failed(failure)
-        self._record(made)
+            self.ended_with(failure)
 
     def _record(self, made: Event | None) -> None:
         if made is not None and self.run is not None:
@@ -106,30 +109,26 @@ class ProcessRun:
             self.recorder.end(self.run)
         self.recorder.flush(self.recorder.safe.wait_seconds_max)
 
-    def end_with_interpreter(self) -> None:
-        """Record the end when the interpreter ends, with the exception that nobody caught."""
-        self._hook = _Hook(self, sys.excepthook)
-        sys.excepthook = self._hook
+    def end_with_interpreter(self, before: Callable[[], None]) -> None:
+        """Record the end when the interpreter ends, with how it does; ``before`` is called right before that."""
+        self._ending = ending = Ending()
 
         def wait() -> None:
-            threading.main_thread().join()
-            self.ended_here()
+            exiting.wait_for_others()
+            if self._ended or os.getpid() != self._pid:
+                return
+            before()
+            self.failure = ending.failure()
+            code = None if self.failure is not None else ending.code()
+            if code is None:
+                self.ended_here()
+            else:
+                self.ended(code)
 
         waiting = threading.Thread(target=wait, name="chatsnapshot-process", daemon=False)
+        exiting.waits(waiting)
         # The interpreter waits for it, and so does the end of every ledger: the end of the run is still taken.
         waiting.start()
-
-
-class _Hook:
-    """Remembers the exception that nobody caught, and hands it on."""
-
-    def __init__(self, process: ProcessRun, before: Any) -> None:
-        self._process = process
-        self.before = before
-
-    def __call__(self, kind: Any, error: Any, traceback: Any) -> Any:
-        self._process.failure = error
-        return self.before(kind, error, traceback)
 
 
 def _by_system(event: Event) -> Event:
@@ -137,7 +136,8 @@ def _by_system(event: Event) -> Event:
     return event
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """What a signal is called."""
     try:
         return signal.Signals(number).name
     except ValueError:

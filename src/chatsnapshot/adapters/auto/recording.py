@@ -112,8 +112,10 @@ class AutoRecording:
             else:
                 self._ledger, self._own = open(self._given), True
             if self._environment is not None:
-                from chatsnapshot.adapters.auto.parents import parent_in
+                from chatsnapshot.adapters.auto.parents import parent_in, same_place
+                from chatsnapshot.adapters.places import mark_process
 
+                mark_process(same_place(self._environment))
                 self._parent, self._environment = parent_in(self._environment), None
             _set_process(self._ledger, self._parent)
         return self._ledger
@@ -125,7 +127,7 @@ class AutoRecording:
         self._process = ProcessRun(self.ledger, dict(self._options))
         self._parent = self._process.begin(sys.orig_argv or sys.argv, os.getpid())
         _set_process(self.ledger, self._parent)
-        self._process.end_with_interpreter()
+        self._process.end_with_interpreter(self._end_open)
 
     def begin(self) -> None:
         """Switch on what was imported, and from now on what will be."""
@@ -157,6 +159,13 @@ class AutoRecording:
         if self._process is not None and isinstance(error[1], BaseException):
             self._process.failure = error[1]
         self.close()
+
+    def _end_open(self) -> None:
+        """What is going on still when the interpreter ends does so in threads that end with it."""
+        for recorder in self.recorders.values():
+            end_open = getattr(recorder, "end_open", None)
+            if end_open is not None:
+                end_open("its process ended")
 
     def _imported(self, module: str) -> None:
         runtime = self._runtimes[module]

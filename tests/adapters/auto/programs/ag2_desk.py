@@ -11,6 +11,8 @@ from ag2.testing import TestConfig
 
 def add(a: int, b: int) -> int:
     """Add."""
+    if number := os.environ.get("SIGNAL"):
+        os.kill(os.getpid(), int(number))
     return a + b
 
 
