@@ -32,3 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="llama-index-core is not installed"))
         for module in OWN:
             item.add_marker(pytest.mark.filterwarnings(f"ignore:::{module}"))
+
+
+@pytest.fixture(autouse=True)
+def patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a recording may take longer than it may hold up an event loop; here it may.
+
+    The contract has its own measure of that.
+    """
+    if "contract" not in request.path.name:
+        monkeypatch.setattr("chatsnapshot.adapters.custom._ON_THE_LOOP_SECONDS_MAX", 10.0)

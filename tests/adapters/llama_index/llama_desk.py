@@ -126,24 +126,12 @@ def model() -> MockLLM:
     return MockLLM(max_tokens=2)
 
 
-class Settled:
-    """A ledger that is read when all that a recorder has for it is there: on a busy machine that may come later."""
-
-    def __init__(self, ledger: Any, recorder: LlamaIndexRecorder) -> None:
-        self._ledger, self._recorder = ledger, recorder
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("read", "get"):
-            assert self._recorder.flush(10)
-        return getattr(self._ledger, name)
-
-
 @contextlib.contextmanager
 def recorded(**options: Any) -> Iterator[tuple[Any, LlamaIndexRecorder]]:
     """A ledger that everything is recorded into, and the recorder: nothing may go wrong with it."""
     with chatsnapshot.open("memory:", validation="strict") as ledger:
         with LlamaIndexRecorder(ledger, **options) as recorder:
-            yield Settled(ledger, recorder), recorder
+            yield ledger, recorder
         assert recorder.flush(10)
         assert (recorder.safe.failures, recorder.safe.runs_open) == (0, 0)
 
