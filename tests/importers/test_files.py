@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import chatsnapshot
 from chatsnapshot.importers import KINDS, guess, import_file, importer_of
+from chatsnapshot.importers.files import jobs
 from chatsnapshot.importers.jsontext import read_object
 
 BROKEN = [
@@ -144,6 +146,24 @@ def test_a_file_that_nothing_knows_and_a_kind_that_there_is_not(write: Any, name
         guess(write(b" "))
     with pytest.raises(chatsnapshot.NotFound, match="did you mean ag2-logs"):
         guess(write(named), "ag2logs")
+
+
+def test_a_compressed_file_under_another_name_is_told_apart(write: Any, named: Any) -> None:
+    path = write(gzip.compress(json.dumps(named).encode()), "log.json")
+    with pytest.raises(chatsnapshot.InvalidEvent, match=r"gzip compressed: give it a name ending in \.gz"):
+        guess(path)
+
+
+@pytest.mark.parametrize("kind", ["auto", "codex", "ag2-logs"])
+def test_a_pipe_is_refused_at_once_and_one_in_a_folder_is_passed_over(tmp_path: Path, kind: str) -> None:
+    pipe = tmp_path / "rollout-2026-a.jsonl"
+    os.mkfifo(pipe)
+    for path, why in (
+        (pipe, "no regular file, which can be read again"),
+        (tmp_path, "nothing in the folder"),
+    ):
+        with pytest.raises(chatsnapshot.InvalidEvent, match=why):
+            jobs([path], kind)
 
 
 def test_a_kind_that_is_given_decides_where_the_beginning_says_too_little(ledger: Any, write: Any) -> None:

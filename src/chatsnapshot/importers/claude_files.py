@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -62,6 +63,8 @@ def _known(path: str, looks_like: LooksLike) -> _File:
         found = os.stat(path)
     except OSError:
         return _File(path, path, False, False)
+    if not stat.S_ISREG(found.st_mode):
+        return _File(path, path, False, False)  # a pipe waits for its writer
     return _begun(path, looks_like, found.st_ino, min(found.st_size, HEAD_BYTES))
 
 

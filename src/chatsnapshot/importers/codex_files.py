@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -120,6 +121,8 @@ def _known(path: str, looks_like: LooksLike) -> _Rollout:
         found = os.stat(path)
     except OSError:
         return _Rollout(path, path, None, None, False)
+    if not stat.S_ISREG(found.st_mode):
+        return _Rollout(path, path, None, None, False)  # a pipe waits for its writer
     return _first_line(path, looks_like, found.st_ino, min(found.st_size, FIRST_LINE_BYTES_MAX))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import stat
 import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -38,11 +39,15 @@ def guess(path: str | os.PathLike[str], kind: str = "auto") -> Importer:
     kind that there is not, ``OSError`` for a file that cannot be read.
     """
     wanted = None if kind == "auto" else importer_of(kind)
+    name = os.fspath(path)
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise InvalidEvent(
+            f"{name} is no regular file, which can be read again; copy what it gives to a file"
+        )
     head, _ = _bytes(path, HEAD_BYTES)
     found = likeliest(head)
     if found is not None and wanted in (None, found):
         return found
-    name = os.fspath(path)
     if wanted is None:
         seen = known_by_sight(head)
         looks = f"looks like {seen}" if seen else "looks like none of them"

@@ -70,7 +70,9 @@ def known_by_sight(head: bytes) -> str | None:
     if head[:2] == b"PK":
         return "a ZIP archive: unpack it first"
     if head.startswith(b"\x28\xb5\x2f\xfd"):
-        return "a file that Zstandard compressed: decompress it first (zstd -d)"
+        return "a file that Zstandard compressed: decompress it first (zstd -d), or give it a name ending in .zst"
+    if head.startswith(b"\x1f\x8b"):
+        return "a file that gzip compressed: give it a name ending in .gz"
     if not head.strip():
         return "an empty file"
     members = read_object(head).members.keys()
