@@ -264,6 +264,26 @@ def test_a_chain_a_model_and_a_tool_by_themselves_are_runs(ledger: Any, recorder
     assert [one.payload["output"] for one in told(ledger, "run_completed")] == ["yes", "direct", 3]
 
 
+def test_what_ends_a_run_is_recorded_with_its_end(ledger: Any, recorder: Any, monkeypatch: Any) -> None:
+    batches: list[list[str]] = []
+    record_many = ledger.record_many
+
+    def watched(events: Any) -> Any:
+        batches.append([event["event_type"].partition(".")[2] for event in events])
+        return record_many(events)
+
+    monkeypatch.setattr(ledger, "record_many", watched)
+    scripted("direct").invoke("Hello", recorder.config())
+    with pytest.raises(RuntimeError, match="down"):
+        scripted(RuntimeError("down")).invoke("Hello", recorder.config())
+    tools.tool(add).invoke({"a": 1, "b": 2}, recorder.config())
+    assert [batch for batch in batches if batch[-1].startswith("run_") and len(batch) > 1] == [
+        ["model_call", "message", "run_completed"],
+        ["model_call", "run_failed"],
+        ["tool_result", "run_completed"],
+    ]
+
+
 def test_a_retriever_is_told_with_what_it_found(ledger: Any, recorder: Any) -> None:
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
