@@ -153,6 +153,10 @@ class Topic:
         if partitions:
             self.make()
 
+    def of(self, group: str = "one") -> str:
+        """The URL with a group of this topic alone."""
+        return f"{self.url}&group={self.name}-{group}"
+
     def make(self) -> None:
         from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -174,10 +178,10 @@ class Topic:
         self._added += len(values)
 
     def left(self, group: str = "one") -> int:
-        """How many records the group has not committed."""
+        """How many records the group has not committed; a group with its whole name, or as in :meth:`of`."""
         from confluent_kafka import Consumer, TopicPartition
 
-        consumer = Consumer({**self._client, "group.id": group})
+        consumer = Consumer({**self._client, "group.id": group if "-" in group else f"{self.name}-{group}"})
         try:
             places = [TopicPartition(self.name, number) for number in range(max(1, self.partitions))]
             found = consumer.committed(places, timeout=10)

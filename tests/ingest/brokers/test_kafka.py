@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -97,14 +98,14 @@ def test_each_record_is_stored_once_in_order_and_its_offset_committed(
     topic = topic_of(kafka_servers[0], 3)
     for part in range(3):
         topic.add(*[event(number) for number in range(part, 700, 3)], partition=part)
-    report, notes = followed(f"{topic.url}&group=one")
+    report, notes = followed(topic.of())
     assert (report.stored, report.known, report.refused_count, notes) == (700, 0, 0, [])
     assert sorted(numbers(ledger)) == list(range(700)) and in_order(ledger, 3)
     assert topic.left() == 0
     topic.add(event(702))
-    assert followed(f"{topic.url}&group=one")[0].stored == 1
+    assert followed(topic.of())[0].stored == 1
     # Another group gives everything again: all of it is known.
-    assert followed(f"{topic.url}&group=two")[0].known == 701
+    assert followed(topic.of("two"))[0].known == 701
     assert ledger.head == 701
 
 
@@ -113,7 +114,7 @@ def test_kill_9_in_the_middle_of_a_batch_loses_nothing_doubles_nothing_and_keeps
 ) -> None:
     count = 1_200
     topic.add(*[event(number) for number in range(count)])
-    url = f"{topic.url}&group=one&batch=50"
+    url = f"{topic.of()}&batch=50"
     for _ in range(2):
         before, process = ingest.stored(), ingest.start(url)
         more = seeded.randrange(1, 400)
@@ -137,9 +138,9 @@ def test_a_crash_between_the_commits_of_ledger_and_offsets_brings_what_is_known(
     with monkeypatch.context() as patched:
         patched.setattr(Link, "commit", crash)
         with pytest.raises(RuntimeError, match="power"):
-            followed(f"{topic.url}&group=one&batch=1")
+            followed(f"{topic.of()}&batch=1")
     assert ledger.head == 1 and topic.left() == 2
-    report, _ = followed(f"{topic.url}&group=one")
+    report, _ = followed(topic.of())
     assert (report.stored, report.known) == (1, 1)
     assert numbers(ledger) == [0, 1] and topic.left() == 0
 
@@ -160,7 +161,7 @@ def test_answers_that_a_network_loses_change_nothing(topic_of: Any, ledger: Any,
                 return ledger.head == 30 and topic.left() == 0
 
             lost: list[int] = []
-            notes = followed_until(f"{topic.url}&group=one&batch=3", Taker(ledger), lose)
+            notes = followed_until(f"{topic.of()}&batch=3", Taker(ledger), lose)
             assert proxy.counts.lost == 3 and len(notes) <= 3
     assert numbers(ledger) == list(range(30))
 
@@ -171,10 +172,11 @@ def test_a_broker_that_is_gone_and_comes_back_with_nothing_is_waited_for_and_its
     with KafkaServer() as server:
         topic = topic_of(server)
         topic.add(event(0), event(1))
-        process = ingest.start(f"{topic.url}&group=one&topic.metadata.refresh.interval.ms=300")
+        process = ingest.start(f"{topic.of()}&topic.metadata.refresh.interval.ms=300")
         until(lambda: ingest.stored() == 2)
         server.kill()
-        assert "waiting for it" in "".join(iter(process.stderr.readline, "\n"))
+        line = next(one for one in process.stderr if one.strip())
+        assert f"{server.url}" in line and "does not answer" in line and "waiting for it" in line
         server.start()
         topic.make()
         # The offsets are given again: the records are others nevertheless, for their time.
@@ -216,7 +218,7 @@ def test_partitions_that_are_taken_away_go_on_elsewhere_with_what_is_not_stored(
 
     async def run() -> None:
         stop = asyncio.Event()
-        source = read_topic(f"{topic.url}&group=one&batch=20")
+        source = read_topic(f"{topic.of()}&batch=20")
         works = [asyncio.ensure_future(follow(source, first, stop))]
         await asyncio.to_thread(joining.wait, 20)
         works.append(asyncio.ensure_future(follow(source, second, stop)))
@@ -252,7 +254,7 @@ def test_a_member_that_was_given_up_meanwhile_commits_nothing_and_what_comes_aga
         return refused
 
     taker.take = slow  # type: ignore[method-assign]
-    url = f"{topic.url}&group=one&max.poll.interval.ms=1000"
+    url = f"{topic.of()}&max.poll.interval.ms=1000"
     followed_until(url, taker, lambda _: topic.left() == 0)
     assert numbers(ledger) == list(range(6)) and taker.report.known >= 2
 
@@ -264,7 +266,7 @@ def test_a_member_that_is_given_nothing_says_so_and_until_idle_is_done(topic: An
     def done(notes: list[str]) -> bool:
         return ledger.head == 1 and len(notes) == 1
 
-    notes = followed_until(f"{topic.url}&group=one", Taker(ledger), done, spare)
+    notes = followed_until(topic.of(), Taker(ledger), done, spare)
     assert f"no partition of '{topic.name}' is given to this member" in notes[0]
 
 
@@ -287,7 +289,7 @@ def test_every_form_of_record_becomes_its_event(topic: Any, followed: Followed, 
     topic.add({"n": 6}, headers={**binary, "content-type": "application/json"})
     topic.add(None, headers={**binary, "ce_id": "7"})  # without data
     topic.add({"n": 8, "event": "plain"}, [9])
-    report, _ = followed(f"{topic.url}&group=one", event_type="order.placed", correlation_id="orders")
+    report, _ = followed(topic.of(), event_type="order.placed", correlation_id="orders")
     assert (report.stored, report.refused_count) == (8, 0), report
     found = [entry.event for entry in ledger.read()]
     assert found[0] == envelope
@@ -303,7 +305,7 @@ def test_a_record_without_an_id_has_one_of_its_place_and_content_or_of_the_produ
     topic.add(event(1), event(1))  # equal records are events of their own
     for _ in range(2):
         topic.add(event(2), headers={"idempotency_key": "order-1"})
-    assert followed(f"{topic.url}&group=one")[0].stored == 3
+    assert followed(topic.of())[0].stored == 3
     assert len({entry.event.event_id for entry in ledger.read()}) == 3
 
 
@@ -317,7 +319,7 @@ def test_what_is_no_event_is_set_aside_with_topic_partition_and_offset_and_passe
     topic.add(event(2, event_id="0199c3a0-0000-7000-8000-000000000001"), partition=1)  # another content
     topic.add(None, key="order-7", headers={"why": b"\xff"}, partition=1)
     topic.add(b"", event(3), headers={"ce_id": b"\xff", "ce_type": "a.b"}, partition=1)
-    report, _ = followed(f"{topic.url}&group=one&batch=3")
+    report, _ = followed(f"{topic.of()}&batch=3")
     assert (report.stored, report.refused_count) == (2, 6), report
     places = [f"offset {offset} of partition 1 of {topic.name}" for offset in (0, 2, 4, 5, 6, 7)]
     assert [one.message for one in report.refused] == places
@@ -327,7 +329,7 @@ def test_what_is_no_event_is_set_aside_with_topic_partition_and_offset_and_passe
     assert rejected[3].payload["native"]["headers"]["kafka_key"] == "order-7"
     assert secret not in rejected[1].to_json().decode() and topic.left() == 0
     # Given again to another group, nothing is set aside a second time.
-    followed(f"{topic.url}&group=two")
+    followed(topic.of("two"))
     assert ledger.head == 8
 
 
@@ -348,7 +350,7 @@ def test_few_are_taken_at_once_when_they_are_large_and_the_client_keeps_little(
         return records
 
     monkeypatch.setattr(Link, "fetch", seen)
-    assert followed(f"{topic.url}&group=one")[0].stored == 20
+    assert followed(topic.of())[0].stored == 20
     assert most == 5
 
 
@@ -368,7 +370,7 @@ def test_a_ledger_that_takes_nothing_for_a_moment_is_tried_again_and_nothing_is_
         return take(messages)
 
     monkeypatch.setattr(taker, "take", away)
-    source = read_topic(f"{topic.url}&group=one")
+    source = read_topic(topic.of())
     report = asyncio.run(follow(source, taker, asyncio.Event(), until_idle=True, note=notes.append))
     assert report.stored == 1 and left == [1, 1] and topic.left() == 0
     assert len(notes) == 1 and "trying again" in notes[0]
@@ -377,7 +379,7 @@ def test_a_ledger_that_takes_nothing_for_a_moment_is_tried_again_and_nothing_is_
 def test_ctrl_c_and_sigterm_end_with_everything_fetched_stored_and_committed(topic: Any, ingest: Any) -> None:
     topic.add(*[event(number) for number in range(300)])
     for ending, code in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
-        before, process = ingest.stored(), ingest.start(f"{topic.url}&group=one&batch=20")
+        before, process = ingest.stored(), ingest.start(f"{topic.of()}&batch=20")
         until(lambda before=before: ingest.stored() > before)
         process.send_signal(ending)
         out, err = process.communicate(timeout=20)
@@ -415,28 +417,56 @@ def test_a_topic_that_is_not_there_yet_is_waited_for_or_told_until_idle(
         return ledger.head == 1
 
     made: list[int] = []
-    url = f"{topic.url}&group=one&topic.metadata.refresh.interval.ms=200"
+    url = f"{topic.of()}&topic.metadata.refresh.interval.ms=200"
     assert "it is waited for" in followed_until(url, Taker(ledger), make)[0]
 
 
 def test_members_that_share_partitions_in_another_way_are_told(topic: Any, followed: Followed) -> None:
     topic.add(event(0))
-    followed(f"{topic.url}&group=one")
+    followed(topic.of())
     with pytest.raises(LedgerError, match=r"share partitions in another way; give partition\.assignment"):
-        followed(f"{topic.url}&group=one&partition.assignment.strategy=cooperative-sticky")
-    assert followed(f"{topic.url}&group=two&partition.assignment.strategy=cooperative-sticky")[0].known == 1
+        followed(f"{topic.of()}&partition.assignment.strategy=cooperative-sticky")
+    assert followed(f"{topic.of('two')}&partition.assignment.strategy=cooperative-sticky")[0].known == 1
 
 
 def test_a_certificate_is_verified_and_one_of_ones_own_is_named(
-    topic_of: Any, followed: Followed, certificate: tuple[Path, Path]
+    topic_of: Any, ledger: Any, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cert, key = certificate
-    with KafkaServer("--cert", str(cert), "--key", str(key)) as server:
-        url = f"{server.url}?topic=t&security.protocol=SSL"
-        with pytest.raises(StoreUnavailable, match=r"(?i)certificate.verify.failed"):
-            followed(url)
-        with pytest.raises(LedgerError, match="there is no topic 't'"):  # a broker says so
-            followed(f"{url}&ssl.ca.location={cert}")
+    """The broker of the tests knows no TLS: it is spoken in front of it."""
+    cert, private = certificate
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, private)
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65_536):
+                writer.write(data)
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    async def run() -> None:
+        server = KafkaServer()
+
+        async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            theirs = await asyncio.open_connection("127.0.0.1", server.port)
+            await asyncio.gather(pump(reader, theirs[1]), pump(theirs[0], writer))
+
+        async def ends(url: str) -> None:
+            await follow(read_topic(url), Taker(ledger), asyncio.Event(), until_idle=True)
+
+        async with await asyncio.start_server(speak, "127.0.0.1", 0, ssl=context) as front:
+            server.advertised = front.sockets[0].getsockname()[1]
+            with server:
+                url = f"{server.url}?topic=t&security.protocol=SSL"
+                with pytest.raises(StoreUnavailable, match=r"(?i)certificate.verify.failed"):
+                    await ends(url)
+                with pytest.raises(LedgerError, match="there is no topic 't'"):  # a broker says so
+                    await ends(f"{url}&ssl.ca.location={cert}")
+
+    monkeypatch.setattr("chatsnapshot.ingest.brokers.kafkalink._CONNECT_SECONDS", 0.5)
+    asyncio.run(run())
 
 
 def test_a_user_that_is_refused_is_told_without_the_password(topic: Any, followed: Followed) -> None:

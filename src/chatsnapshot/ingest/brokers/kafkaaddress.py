@@ -87,6 +87,8 @@ def read_topic(url: str) -> KafkaTopic:
                 f"{name!r:.80} is no option of a kafka:// URL; known are {', '.join((*_OURS, *_CLIENT))}, and those of "
                 "the client that begin with sasl. and ssl."
             )
+        if name.endswith(".pem"):
+            raise LedgerError(f"{name} would show what it holds to everybody here; give the path of a file")
     if parts.fragment:
         raise LedgerError("a kafka:// URL has no part after #; write # as %23")
     if parts.path.strip("/"):
