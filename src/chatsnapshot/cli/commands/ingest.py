@@ -85,8 +85,8 @@ def command(
     line, with everything before it stored.
 
     nats://host:port/STREAM takes the messages of a stream of NATS JetStream instead, as they come, each
-    once, and redis://host:port/0?stream=NAME those of a stream of Redis; they are acknowledged after they
-    are stored. What is no event is set aside, and told.
+    once; redis://host:port/0?stream=NAME those of a stream of Redis, and kafka://host:port/?topic=NAME those
+    of a topic of Kafka. They are acknowledged after they are stored. What is no event is set aside, and told.
     """
     inputs = files or (STDIN,)
     if name is not None and len(inputs) > 1:
