@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import ssl
 import threading
@@ -188,6 +189,28 @@ def test_a_broker_that_is_gone_and_comes_back_with_nothing_is_waited_for_and_its
         assert "waiting for it" not in err and "rdkafka" not in err and "Traceback" not in err, err
         assert topic.left() == 0
     assert ingest.numbers() == [0, 1, 0, 1, 2]
+
+
+def test_a_broker_that_stays_away_is_given_up_until_idle(
+    topic_of: Any, ledger: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chatsnapshot.ingest.brokers.kafka._BROKER_SECONDS_MAX", 0.5)
+    with KafkaServer() as server:
+        topic = topic_of(server)
+        topic.add(event(0))
+        taker, notes = Taker(ledger), []
+        take = taker.take
+
+        def last(messages: Any) -> Any:
+            server.kill()
+            return take(messages)
+
+        monkeypatch.setattr(taker, "take", last)
+        with pytest.raises(StoreUnavailable, match="cannot be reached"):
+            source = read_topic(topic.of())
+            asyncio.run(follow(source, taker, asyncio.Event(), until_idle=True, note=notes.append))
+    assert numbers(ledger) == [0]
+    assert len(notes) == 1 and "waiting for it" in notes[0]
 
 
 # --- a group of several ---
@@ -421,6 +444,14 @@ def test_a_topic_that_is_not_there_yet_is_waited_for_or_told_until_idle(
     assert "it is waited for" in followed_until(url, Taker(ledger), make)[0]
 
 
+def test_an_offset_that_is_gone_is_told_where_that_is_wished(topic: Any, followed: Followed) -> None:
+    topic.add(event(0))
+    with pytest.raises(
+        LedgerError, match=r"no longer has what the group .* would take next, or has no offset"
+    ):
+        followed(f"{topic.of()}&auto.offset.reset=error")
+
+
 def test_members_that_share_partitions_in_another_way_are_told(topic: Any, followed: Followed) -> None:
     topic.add(event(0))
     followed(topic.of())
@@ -478,13 +509,22 @@ def test_a_user_that_is_refused_is_told_without_the_password(topic: Any, followe
 
 
 def test_a_broker_that_is_not_there_is_an_error_that_shows_no_password(
-    followed: Followed, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    followed: Followed,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("chatsnapshot.ingest.brokers.kafkalink._CONNECT_SECONDS", 0.5)
-    with pytest.raises(StoreUnavailable, match=r"cannot be reached .*refused") as caught:
+    with (
+        caplog.at_level(logging.INFO, "chatsnapshot.kafka"),
+        pytest.raises(StoreUnavailable, match=r"cannot be reached .*refused") as caught,
+    ):
         followed("kafka://me:hunter2@127.0.0.1:1/?topic=t&security.protocol=SASL_PLAINTEXT")
     assert "hunter2" not in str(caught.value)
-    assert capfd.readouterr().err == ""  # its client would fill the screen
+    # The client would fill the screen.
+    assert capfd.readouterr().err == ""
+    assert "refused" in caplog.text and "hunter2" not in caplog.text
+    assert max(one.levelno for one in caplog.records) == logging.INFO
 
 
 @pytest.mark.parametrize(
