@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -137,3 +138,27 @@ def test_there_is_no_redirect_and_head_is_as_get(served: Any) -> None:
         assert (answer.status_code, answer.content) == (200, b""), path
     refused = served.client.put("/v1/events")
     assert refused.status_code == 405 and set(refused.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--ledger", "{0}/nowhere/runs.db"], "does not exist; create it first"),
+        (["--ledger", "{0}/junk.db"], "is damaged"),
+        (["--ledger-named", "A=runs.db"], "1 to 63 of a-z, 0-9 and -, not 'A'"),
+        (["--ledger-named", "a=x.db", "--ledger-named", "a=y.db"], "two ledgers the name 'a'"),
+        (["--proxy", "nginx"], "takes an address, or a network such as 10.0.0.0/8, not 'nginx'"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_one_sentence(
+    tmp_path: Any, arguments: list[str], said: str
+) -> None:
+    (tmp_path / "junk.db").write_bytes(b"junk " * 1_000)
+    command = [sys.executable, "-m", "chatsnapshot", "serve", "--port", "0"]
+    ended = subprocess.run(
+        [*command, *(one.format(tmp_path) for one in arguments)],
+        capture_output=True, text=True, cwd=tmp_path, timeout=60,
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert said in ended.stderr.splitlines()[-1] and ended.stderr.splitlines()[-1].startswith("error: ")
+    assert "Traceback" not in ended.stderr

@@ -39,7 +39,11 @@ def application(service: Service, endpoints: Iterable[Endpoint] = ENDPOINTS) -> 
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        await service.start()
+        try:
+            await service.start()
+        except Exception as error:
+            service.unopened = error
+            raise
         try:
             await audit.start()
             yield

@@ -47,7 +47,7 @@ class Headers:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, _without_trace(send))
             return
 
         async def secured(message: Message) -> None:
@@ -160,6 +160,15 @@ def _address(text: str) -> str:
         return str(ipaddress.ip_address(text.partition("%")[0]))
     except ValueError:
         return ""
+
+
+def _without_trace(send: Send) -> Send:
+    """That the service cannot start is told by who started it, in one sentence, and not by the server under it."""
+
+    async def told(message: Message) -> None:
+        await send({**message, "message": ""} if message["type"] == "lifespan.startup.failed" else message)
+
+    return told
 
 
 def _framing(why: str) -> Problem:

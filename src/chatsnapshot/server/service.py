@@ -54,6 +54,8 @@ class Service:
         self.clock = ServiceClock()
         self._live: dict[str, Broadcast] = {}
         self._shelf: Shelf | None = None
+        self.unopened: Exception | None = None
+        """Why it could not start."""
 
     async def start(self) -> None:
         """Open every ledger; raises what opening one raises."""

@@ -126,6 +126,7 @@ def serve(
 ) -> int:
     """Serve on a socket that is bound, until SIGTERM (0) or SIGINT (130); the exit code, 1 when it never started.
 
+    Raises :class:`LedgerError` where a ledger cannot be opened.
     ``proxies`` are the addresses whose word is taken for who asks (X-Forwarded-For).
     """
     settings = service.settings
@@ -156,8 +157,12 @@ def serve(
         config.load()
         assert config.ssl is not None
         server.renewal = Renewal(tls, config.ssl, lambda: _context(config))
-    server.run(sockets=[sock])
+    with suppress(SystemExit):  # uvicorn's, with a code of its own, where the application does not start
+        server.run(sockets=[sock])
     if not server.started:
+        if isinstance(service.unopened, LedgerError):
+            raise service.unopened from None
+        _log.error("the service cannot start", exc_info=service.unopened)
         return 1
     return INTERRUPTED if server.interrupted else 0
 

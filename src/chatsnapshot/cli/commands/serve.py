@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
+
 import click
 
 from chatsnapshot.cli.options import keys_option, ledger_option, ledger_url, shown_url
@@ -128,10 +131,13 @@ def command(
     for name in host_names:
         if host_of(name) is None or host_of(name) != name.lower().strip("[]").removesuffix("."):
             raise LedgerError(f"--host-name takes a name or address without a port, not {name!r}")
+    for address in proxies:
+        if not _is_address(address):
+            raise LedgerError(f"--proxy takes an address, or a network such as 10.0.0.0/8, not {address!r}")
     gate = None if keys is None else KeyGate(Keys(keys))
     if audit_reads and gate is None:
         raise LedgerError("--audit-reads names the key that read, so it needs --keys")
-    ledgers = dict(_named(one) for one in named)
+    ledgers = _named(named)
     if not ledgers and any_ledger is None:
         ledgers = {"main": ledger_url()}
     service = Service(
@@ -166,8 +172,23 @@ def command(
         raise SystemExit(code)
 
 
-def _named(text: str) -> tuple[str, str]:
-    name, equals, url = text.partition("=")
-    if not equals or not name or not url:
-        raise LedgerError(f"--ledger-named takes NAME=URL, not {text!r}")
-    return name, url
+def _named(given: tuple[str, ...]) -> dict[str, str]:
+    ledgers: dict[str, str] = {}
+    for text in given:
+        name, equals, url = text.partition("=")
+        if not equals or not name or not url:
+            raise LedgerError(f"--ledger-named takes NAME=URL, not {text!r}")
+        if not re.fullmatch("[a-z0-9-]{1,63}", name, re.ASCII):
+            raise LedgerError(f"a ledger's name is 1 to 63 of a-z, 0-9 and -, not {name!r:.80}")
+        if name in ledgers:
+            raise LedgerError(f"--ledger-named gives two ledgers the name {name!r}; give each one of its own")
+        ledgers[name] = url
+    return ledgers
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
