@@ -11,7 +11,8 @@ from chatsnapshot.doctor.diagnosis import diagnose
 from chatsnapshot.doctor.finding import NOTE, OK, PROBLEM, WARNING, Finding
 from chatsnapshot.doctor.nats import judge_copies, judge_space, judge_sync
 from chatsnapshot.errors import NotFound
-from chatsnapshot.testing.servers.nats import NatsServer, free_port
+from chatsnapshot.testing.servers.guarded import free_port
+from chatsnapshot.testing.servers.nats import NatsServer
 
 
 def _of(findings: tuple[Finding, ...], check: str) -> Finding:

@@ -20,7 +20,8 @@ from chatsnapshot.errors import (
 )
 from chatsnapshot.stores.nats.connection import Connection
 from chatsnapshot.testing.attacks_nats import Api, stream_api
-from chatsnapshot.testing.servers.nats import NatsServer, free_port
+from chatsnapshot.testing.servers.guarded import free_port
+from chatsnapshot.testing.servers.nats import NatsServer
 
 ACCOUNTS = """
 accounts {

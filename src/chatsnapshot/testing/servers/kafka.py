@@ -5,23 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
-import subprocess
 import tempfile
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
 from chatsnapshot.errors import LedgerError
+from chatsnapshot.testing.servers.guarded import Guarded, accepts, free_port, missing
 
 __all__ = ["PROGRAM_VARIABLE", "KafkaServer"]
 
 PROGRAM_VARIABLE = "CHATSNAPSHOT_TEST_TANSU"
-START_SECONDS_MAX = 20.0
-
-_GUARD = 'cat >/dev/null; kill -9 "$1"; rm -rf "$2"'
-"""Ends a broker, and removes its folder, when its input ends: the process that started both is gone."""
 
 
 def binary() -> str:
@@ -52,19 +46,14 @@ class KafkaServer:
     def __init__(self, *extra: str) -> None:
         self._extra = extra
         self._folder = ""
-        self._process: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self._program = Guarded()
+        self.port = free_port()
         self.advertised = self.port
 
     @staticmethod
     def missing() -> str:
         """What has to be installed before a broker can be started; empty when nothing is missing."""
-        try:
-            binary()
-        except LedgerError as error:
-            return str(error)
-        return ""
+        return missing(binary)
 
     @property
     def servers(self) -> str:
@@ -79,11 +68,11 @@ class KafkaServer:
     @property
     def pid(self) -> int:
         """Process id; 0 when it does not run."""
-        return 0 if self._process is None else self._process.pid
+        return self._program.pid
 
     def start(self) -> None:
         """Start it and wait until it listens; raises :class:`LedgerError` naming what is missing, or with its log."""
-        if self._process is not None:
+        if self.pid:
             return
         program = binary()
         self._folder = self._folder or tempfile.mkdtemp(prefix="cs-")
@@ -95,23 +84,9 @@ class KafkaServer:
             "--storage-engine",
             "memory://tansu/",
         ]
-        with open(os.path.join(self._folder, "log"), "ab") as log:
-            self._process = subprocess.Popen(
-                [program, "broker", *place, *self._extra],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self._folder,
-                start_new_session=True,  # Ctrl-C is for the tests, not for the broker
-            )
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "guard", str(self._process.pid), self._folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        self._wait()
+        log = os.path.join(self._folder, "log")
+        self._program.start([program, "broker", *place, *self._extra], self._folder, log)
+        self._program.wait(lambda: accepts(self.port), "the broker", log)
 
     def stop(self) -> None:
         """End it: it has nothing to save, and while a group forms it does not hear SIGTERM."""
@@ -119,15 +94,7 @@ class KafkaServer:
 
     def kill(self) -> None:
         """End it with SIGKILL."""
-        process, self._process = self._process, None
-        guard, self._guard = self._guard, None
-        if guard is not None and guard.stdin is not None:
-            guard.kill()
-            guard.wait()
-            guard.stdin.close()
-        if process is not None:
-            process.send_signal(signal.SIGKILL)
-            process.wait(20)
+        self._program.end(signal.SIGKILL)
 
     def __enter__(self) -> KafkaServer:
         self.start()
@@ -139,22 +106,3 @@ class KafkaServer:
         self.kill()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _wait(self) -> None:
-        assert self._process is not None
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while time.monotonic() < deadline and self._process.poll() is None:
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), 1):
-                    return
-            except OSError:
-                time.sleep(0.01)
-        self.kill()
-        with open(os.path.join(self._folder, "log"), encoding="utf-8", errors="replace") as file:
-            raise LedgerError(f"the broker did not start: {file.read()[-500:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -20,6 +20,7 @@ from types import TracebackType
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from chatsnapshot.errors import LedgerError, StoreUnavailable
+from chatsnapshot.testing.servers.guarded import free_port
 
 __all__ = ["URL_VARIABLE", "MongodbServer"]
 
@@ -109,7 +110,7 @@ class MongodbServer:
         if lacking:
             raise LedgerError(f"a MongoDB server for tests needs {lacking}")
         self._folder = self._folder or tempfile.mkdtemp(prefix="cs-")
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         folder = os.path.join(self._folder, "data")
         options = [str(self.port), folder, str(self.standalone), str(self.auth), str(TRANSACTION_SECONDS_MAX)]
         with open(os.path.join(self._folder, "log"), "ab") as log:
@@ -176,10 +177,3 @@ class MongodbServer:
             said = file.read()[-500:].decode(errors="replace").strip()
         self.kill()
         raise StoreUnavailable(f"the MongoDB server for tests did not start ({said}); look at {log}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

