@@ -282,7 +282,7 @@ def test_a_member_that_was_given_up_meanwhile_commits_nothing_and_what_comes_aga
     assert numbers(ledger) == list(range(6)) and taker.report.known >= 2
 
 
-def test_a_member_that_is_given_nothing_says_so_and_until_idle_is_done(topic: Any, ledger: Any) -> None:
+def test_a_member_that_is_given_nothing_says_so(topic: Any, ledger: Any) -> None:
     topic.add(event(0))
     spare = Taker(ledger)
 
