@@ -38,6 +38,7 @@ def test_every_tool_answers_over_every_transport(ask: Any) -> None:
             ("context", {"runs": ["order-1042"]}, "[position 8, run order-1042, assistant]"),
             ("context", {"query": "lamp"}, "[position 2, run order-1042, user]"),
             ("get_event", {"event": "2"}, '"content": "Where is my brass lamp?"'),
+            ("get_event", {"event": 2}, '"content": "Where is my brass lamp?"'),
         ):
             answer = await client.call_tool(name, arguments)
             assert not answer.is_error, text_of(answer)

@@ -11,7 +11,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from chatsnapshot import __version__
 from chatsnapshot.errors import LedgerError, NotFound
@@ -32,7 +32,11 @@ INSTRUCTIONS = (
 
 Tool = TypeVar("Tool", bound=Callable[..., Any])
 
-RunName = Annotated[str, Field(min_length=1, max_length=256, description="A run id or correlation id.")]
+_NumberAsText = BeforeValidator(lambda given: str(given) if type(given) is int else given)
+"""Models send positions, and ids that are digits, as numbers too."""
+RunName = Annotated[
+    str, _NumberAsText, Field(min_length=1, max_length=256, description="A run id or correlation id.")
+]
 Budget = Annotated[
     int,
     Field(ge=BUDGET_TOKENS_LEAST, le=BUDGET_TOKENS_MOST, description="At most so many tokens, estimated."),
@@ -49,7 +53,9 @@ Query = Annotated[
     ),
 ]
 Children = Annotated[bool, Field(description="With child runs.")]
-EventName = Annotated[str, Field(min_length=1, max_length=64, description="An event id, or a position.")]
+EventName = Annotated[
+    str, _NumberAsText, Field(min_length=1, max_length=64, description="An event id, or a position.")
+]
 
 _NAMED = re.compile("['`]chatsnapshot runs['`]")
 """How errors name the command that a model has as a tool."""
