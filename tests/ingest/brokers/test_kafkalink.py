@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from chatsnapshot.errors import MissingExtra
 from chatsnapshot.ingest.brokers.kafkaaddress import read_topic
 from chatsnapshot.ingest.brokers.kafkafailure import Refusal
 from chatsnapshot.ingest.brokers.kafkalink import Link
@@ -46,12 +48,13 @@ class Client:
 
     def __init__(self, options: Any, logger: Any) -> None:
         self.options = options
+        self.callbacks: dict[str, Any] = {"error_cb": options["error_cb"]}
         self.committed: list[dict[int, int]] = []
         self.answer: Callable[[list[Any]], list[Any]] = list
         self.rest: Callable[[], list[Given]] = list
 
     def subscribe(self, topics: list[str], **callbacks: Any) -> None:
-        self.callbacks = callbacks
+        self.callbacks |= callbacks
 
     def poll(self, seconds: float) -> Given:
         return Given(0, 5)
@@ -69,10 +72,16 @@ class Client:
         pass
 
 
-def failing(name: str) -> Any:
-    from confluent_kafka import KafkaError, KafkaException
+def error(name: str, said: str = "said") -> Any:
+    from confluent_kafka import KafkaError
 
-    raise KafkaException(KafkaError(getattr(KafkaError, name), "said"))
+    return KafkaError(getattr(KafkaError, name), said)
+
+
+def failing(name: str) -> Any:
+    from confluent_kafka import KafkaException
+
+    raise KafkaException(error(name))
 
 
 def places(*partitions: int) -> list[Any]:
@@ -171,3 +180,30 @@ def test_a_user_who_may_not_commit_is_told(monkeypatch: pytest.MonkeyPatch) -> N
             await link.commit({0: 5})
 
     with_client(monkeypatch, work)
+
+
+def test_who_was_let_in_before_is_not_refused_for_a_handshake_that_a_dying_broker_cuts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work(link: Link, client: Client) -> None:
+        for name in ("_AUTHENTICATION", "_ALL_BROKERS_DOWN"):
+            client.callbacks["error_cb"](error(name, name))
+        assert len(await link.fetch(1, 0)) == 1 and link.down == "_AUTHENTICATION"
+        client.callbacks["error_cb"](error("TOPIC_AUTHORIZATION_FAILED"))
+        with pytest.raises(Refusal, match="said"):
+            await link.fetch(1, 0)
+
+    with_client(monkeypatch, work)
+
+
+def test_what_has_to_be_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        link = Link(read_topic("kafka://h/?topic=t"), "g")
+        try:
+            await link.open()
+        finally:
+            await link.close()
+
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(MissingExtra, match=r"chatsnapshot\[kafka\]"):
+        asyncio.run(run())

@@ -22,6 +22,9 @@ _ANSWER_SECONDS = 1.0
 QUEUE_BYTES = 16 * MIB
 """So much the client fetches ahead, give or take the largest batch of a producer."""
 
+_WHY = ("_TRANSPORT", "_RESOLVE", "_SSL")
+"""What the client says of a connection, before or after it says that all are down."""
+
 T = TypeVar("T")
 
 
@@ -110,6 +113,7 @@ class Link:
                 raise meaning
             if meaning is None or not found.partitions:
                 raise Lost(str(found.error.str()))
+        self._trouble = ""
         return True
 
     async def subscribe(self) -> None:
@@ -248,13 +252,14 @@ class Link:
             self.due.pop(partition, None)
 
     def _on_error(self, error: Any) -> None:
-        meaning = told(error)
-        if not isinstance(meaning, Lost):
+        meaning, name = told(error), str(error.name())
+        if name == "_ALL_BROKERS_DOWN":
+            self.down = self._trouble or str(error.str())
+        elif name in _WHY or (name == "_AUTHENTICATION" and self._subscribed):
+            # A broker that ends may do so in the middle of a handshake: that is no refusal of who was let in before.
+            self._trouble = str(error.str())
+        elif not isinstance(meaning, Lost):
             self._failures.append(error)
-        elif str(error.name()) == "_ALL_BROKERS_DOWN":
-            self.down = self._trouble or str(meaning)
-        else:
-            self._trouble = str(meaning)
 
     def _raise_refusals(self) -> None:
         for error in self._failures:
