@@ -17,7 +17,7 @@ from chatsnapshot.adapters.policy import Event, SafeRecorder
 from chatsnapshot.adapters.unfinished import aleft_in, left_in
 from chatsnapshot.clock import new_id, uuid_bytes, uuid_text
 
-__all__ = ["Earlier", "ObservedRun", "Parent", "RuntimeRecorder", "first_run"]
+__all__ = ["Earlier", "ObservedRun", "Parent", "RuntimeRecorder", "first_run", "which_ledger"]
 
 _ENDED_MAX = 1_000
 _NAMED_MAX = 10_000
@@ -231,7 +231,7 @@ _claims: dict[tuple[object, str, str], weakref.ref[RuntimeRecorder]] = {}
 _named: OrderedDict[tuple[object, str], None] = OrderedDict()
 
 
-def _which(ledger: Any) -> object:
+def which_ledger(ledger: Any) -> object:
     """What tells this ledger from others, also when it was opened twice."""
     try:
         return str(ledger.ledger_id)
@@ -241,7 +241,7 @@ def _which(ledger: Any) -> object:
 
 def _claim(ledger: Any, runtime: str, key: str, recorder: RuntimeRecorder) -> bool:
     """Whether this recorder may record the run: the first that asks may, and whoever else asks may not."""
-    claim = (_which(ledger), runtime, key)
+    claim = (which_ledger(ledger), runtime, key)
     with _lock:
         holder = _claims.get(claim)
         if holder is not None and holder() is not None:
@@ -251,7 +251,7 @@ def _claim(ledger: Any, runtime: str, key: str, recorder: RuntimeRecorder) -> bo
 
 
 def _release(ledger: Any, runtime: str, key: str, recorder: RuntimeRecorder) -> None:
-    claim = (_which(ledger), runtime, key)
+    claim = (which_ledger(ledger), runtime, key)
     with _lock:
         holder = _claims.get(claim)
         if holder is not None and holder() is recorder:
@@ -266,7 +266,7 @@ def _forget(claim: tuple[object, str, str], gone: weakref.ref[RuntimeRecorder]) 
 
 def first_run(ledger: Any, correlation_id: str) -> bool:
     """Whether this process has begun no run under this correlation yet: then the run may carry its name."""
-    named = (_which(ledger), correlation_id)
+    named = (which_ledger(ledger), correlation_id)
     with _lock:
         if named in _named:
             return False

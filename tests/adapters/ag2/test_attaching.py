@@ -15,6 +15,7 @@ from ag2_agents import (
     scripted,
 )
 
+import chatsnapshot
 from chatsnapshot import Ledger
 from chatsnapshot.adapters.ag2 import AG2Recorder
 
@@ -24,6 +25,15 @@ def test_the_middleware_given_twice_records_once(ledger: Ledger) -> None:
     agent = Agent("a", config=scripted("hi"), middleware=[recorder.middleware, recorder.middleware])
     asyncio.run(agent.ask("hello", middleware=[recorder.middleware]))
     assert len(entries(ledger)) == 5
+
+
+def test_recorders_of_two_ledgers_each_record_the_turn(ledger: Ledger) -> None:
+    with chatsnapshot.open("memory:") as other:
+        both = [AG2Recorder(one, correlation_id="run-1").middleware for one in (ledger, other)]
+        asyncio.run(Agent("a", config=scripted("hi"), middleware=both).ask("hello"))
+        kinds = [entry.event_type for entry in entries(ledger)]
+        assert len(kinds) == 5
+        assert [entry.event_type for entry in other.read()] == kinds
 
 
 def test_a_run_that_is_never_driven_leaves_nothing_on_its_stream(ledger: Ledger) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from chatsnapshot.adapters.custom import which_ledger
 from chatsnapshot.adapters.policy import Event, new_event
 from chatsnapshot.clock import uuid7, uuid_text
 
@@ -144,23 +145,25 @@ class Place(NamedTuple):
 CURRENT: ContextVar[Place | None] = ContextVar("chatsnapshot_ag2_place", default=None)
 """The tool call that is being executed; an agent that is asked inside it is a child run."""
 
-_open: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
+_open: weakref.WeakValueDictionary[tuple[str, object], Run] = weakref.WeakValueDictionary()
+"""By stream and ledger: recorders of two ledgers each have a run of their own."""
 
 
 def remember(stream_id: str, run: Run) -> None:
     """Say that ``run`` records the turn on this stream."""
-    _open[stream_id] = run
+    _open[stream_id, which_ledger(run.ledger)] = run
 
 
 def forget(stream_id: str, run: Run) -> None:
     """Say that the turn on this stream is over."""
-    if _open.get(stream_id) is run:
-        del _open[stream_id]
+    key = (stream_id, which_ledger(run.ledger))
+    if _open.get(key) is run:
+        del _open[key]
 
 
-def open_run(stream_id: str) -> Run | None:
-    """The run that records the turn on this stream, if any."""
-    return _open.get(stream_id)
+def open_run(stream_id: str, ledger: Any) -> Run | None:
+    """The run that records the turn on this stream in this ledger, if any."""
+    return _open.get((stream_id, which_ledger(ledger)))
 
 
 def root_of(context_type: type) -> str:

@@ -87,7 +87,7 @@ class RecordingStorage:
     async def _events(self, event: Any, context: Any) -> list[Event]:
         stream_id, names = str(context.stream.id), streamed.kinds(event)
         made: list[Event] = []
-        known = open_run(stream_id)
+        known = open_run(stream_id, self._recorder.ledger)
         run = known if known is not None and known.stored else None
         if known is None and _DRIVING.intersection(names):
             run, started = await self._begin(stream_id, event, context)
@@ -171,7 +171,7 @@ class RecordingStorage:
             }
             if payload["taken_out"] == payload["put_in"] == 0:
                 return None
-            run = open_run(str(stream_id)) or self._recorder.last_run(str(stream_id))
+            run = open_run(str(stream_id), self._recorder.ledger) or self._recorder.last_run(str(stream_id))
             if run is None or run.compacting:
                 return None  # nobody's, or told by what AG2 says of its compaction
             return run.event("execution.state_change", payload)

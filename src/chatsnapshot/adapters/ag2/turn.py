@@ -93,7 +93,7 @@ class Turn:
     async def on_human_input(self, call_next: Any, event: Any, context: Any) -> Any:
         """An answer that goes to a stream nobody records, that of a sub-agent without the middleware."""
         answer = await call_next(event, context)
-        run = open_run(str(context.stream.id))
+        run = open_run(str(context.stream.id), self._recorder.ledger)
         if self._run is not None and (run is None or run.stored):
             await self._write(partial(steps.seen, run or self._run, answer, context))
         return answer
@@ -104,7 +104,7 @@ class Turn:
         """Record an event of the stream, durably before anybody else sees it."""
         if self._run is not None:
             # A sub-agent's question is forwarded to this stream: it belongs to the sub-agent's run.
-            run = open_run(str(context.stream.id)) or self._run
+            run = open_run(str(context.stream.id), self._recorder.ledger) or self._run
             made = partial(steps.seen, run, event, context)
             if self._goes_with_the_next(event):
                 self._hold(made)
@@ -114,7 +114,7 @@ class Turn:
     # --- writing ------------------------------------------------------------------------------------------
 
     async def _start(self, event: Any, context: Any) -> None:
-        known = open_run(self._stream_id)
+        known = open_run(self._stream_id, self._recorder.ledger)
         if known is not None and not known.stored:
             return  # the same turn is recorded already: the middleware was given twice
         recorder = self._recorder
