@@ -8,10 +8,13 @@ import gc
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from chatsnapshot.adapters.ag2 import AG2Recorder
+from chatsnapshot.adapters.custom import RuntimeRecorder
 from chatsnapshot.adapters.policy import SafeRecorder, new_event
 from chatsnapshot.errors import CommitUncertain, InvalidEvent, LedgerClosed, StoreUnavailable
 
@@ -342,9 +345,18 @@ def test_flush_says_when_it_could_not_wait_long_enough() -> None:
 
 
 def test_a_ledger_that_is_none_changes_nothing_for_the_run() -> None:
-    recorder = safe(object())
+    recorder = safe(FlakyLedger())
+    recorder.ledger = object()
     asyncio.run(recorder.arecord(event(1)))
     recorder.record(event(2))
     assert (recorder.failures, recorder.kept) == (1, 2)
     recorder.ledger = FlakyLedger()
     assert recorder.flush(timeout=10)
+
+
+@pytest.mark.parametrize("ledger", ["runs.db", None, Path("runs.db")])
+def test_what_is_no_ledger_is_refused_when_the_recorder_is_made(ledger: Any) -> None:
+    with pytest.raises(TypeError, match=r"my-runtime is recorded into what open\(\) gives, not"):
+        RuntimeRecorder(ledger, runtime="my-runtime")
+    with pytest.raises(TypeError, match="ag2 is recorded into"):
+        AG2Recorder(ledger)

@@ -90,6 +90,8 @@ class SafeRecorder:
         retry_seconds_min: float = _RETRY_SECONDS_MIN,
         redact: object = None,
     ) -> None:
+        if not hasattr(ledger, "record_many"):
+            raise TypeError(f"{adapter} is recorded into what open() gives, not {type(ledger).__name__}")
         self.ledger = ledger
         self.redactor = redactor_of(redact, "withhold")
         """What every event passes before the ledger's own redaction; goes with the event, also into a second try."""

@@ -87,6 +87,8 @@ def test_an_exception_in_the_block_is_how_the_process_run_ends(ledger: Any) -> N
 def test_a_runtime_that_is_not_known_is_refused_with_the_nearest_name(ledger: Any) -> None:
     with pytest.raises(InvalidEvent, match="did you mean crewai"):
         chatsnapshot.autorecord(ledger, runtimes=["crewi"])
+    with pytest.raises(InvalidEvent, match="no runtime 'crewi'"):
+        chatsnapshot.autorecord(ledger, runtimes="crewi")
     assert ledger.head == 0
 
 

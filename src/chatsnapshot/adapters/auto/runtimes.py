@@ -64,7 +64,7 @@ def chosen(names: Iterable[str] | None) -> tuple[Runtime, ...]:
     if names is None:
         return RUNTIMES
     known = {runtime.name: runtime for runtime in RUNTIMES}
-    wanted = [name.replace("-", "_") for name in names]
+    wanted = [name.replace("-", "_") for name in ([names] if isinstance(names, str) else names)]
     for name in wanted:
         if name not in known:
             import difflib
