@@ -85,6 +85,9 @@ def read_lines(stream: ByteStream, bytes_max: int) -> Iterator[Line | None]:
             raise
         yield Line(number + 1, b"", f"the compressed data is damaged: {error}")  # gzip.BadGzipFile
         return
+    except BaseException:
+        held.clear()  # or the error keeps it, by way of this frame, until somebody collects garbage
+        raise
     if dropped:
         yield Line(number + 1, b"", _too_long(bytes_max))
     elif last := bytes(held).strip():

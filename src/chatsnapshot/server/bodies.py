@@ -96,6 +96,7 @@ async def whole(
             body += piece
     except BaseException:
         held.give(len(body))
+        body.clear()  # or the error keeps it, by way of this frame, for as long as somebody keeps the error
         raise
     return bytes(body)
 
