@@ -117,10 +117,11 @@ def test_what_is_no_event_is_named_by_its_byte_and_the_others_are_taken(take: An
         [1],
         5,
         {**EVENT, "event_id": 7},
+        {**EVENT, "event_id": "d", "correlation_id": {}},
     ]
     data = lines(EVENT, strange, *bad) + b"\r\n{oops\n" + lines({**EVENT, "event_id": "c"})[:-20]
     report, entries = take(write(data, "events.jsonl"))
-    assert report.problem_count == 7
+    assert report.problem_count == 8
     assert all(data[one.offset - 1 : one.offset] == b"\n" for one in report.problems)
     assert [entry.payload for entry in entries] == [EVENT["payload"], entries[1].payload]
     assert entries[1].timestamp == "2026-11-30T02:35:36.000000Z"

@@ -9,6 +9,7 @@ from typing import Any
 from chatsnapshot.clock import foreign_uuid, uuid_bytes, uuid_text
 from chatsnapshot.envelope import ORIGINS
 from chatsnapshot.errors import InvalidEvent
+from chatsnapshot.fields import correlation_text
 from chatsnapshot.importers.base import Piece, Problem, name_text
 from chatsnapshot.importers.chatrun import moment
 from chatsnapshot.importers.jsontext import read_object
@@ -102,7 +103,7 @@ def _event(event: Mapping[str, Any]) -> dict[str, Any]:
         "event_id": _id(event["event_id"]),
         "event_type": event["event_type"],
         "timestamp": at,
-        "correlation_id": event["correlation_id"],
+        "correlation_id": correlation_text(event["correlation_id"]),
         "causation_id": None if event.get("causation_id") in (None, "") else _id(event["causation_id"]),
         "payload": event["payload"],
         "schema_version": None,  # arguments of record(): its payload knows no tags
