@@ -185,6 +185,8 @@ class Proxy:
             os.write(self._waker, b"x")
         except BlockingIOError:
             pass  # it is full: the thread wakes anyway
+        except BrokenPipeError:
+            pass  # it was awake, has seen that it is to end, and has ended
 
     # --- in the thread of the proxy ---
 
