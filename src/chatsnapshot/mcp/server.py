@@ -35,7 +35,7 @@ Tool = TypeVar("Tool", bound=Callable[..., Any])
 _NumberAsText = BeforeValidator(lambda given: str(given) if type(given) is int else given)
 """Models send positions, and ids that are digits, as numbers too."""
 RunName = Annotated[
-    str, _NumberAsText, Field(min_length=1, max_length=256, description="A run id or correlation id.")
+    str, Field(min_length=1, max_length=256, description="A run id or correlation id."), _NumberAsText
 ]
 Budget = Annotated[
     int,
@@ -54,7 +54,7 @@ Query = Annotated[
 ]
 Children = Annotated[bool, Field(description="With child runs.")]
 EventName = Annotated[
-    str, _NumberAsText, Field(min_length=1, max_length=64, description="An event id, or a position.")
+    str, Field(min_length=1, max_length=64, description="An event id, or a position."), _NumberAsText
 ]
 
 _NAMED = re.compile("['`]chatsnapshot runs['`]")
