@@ -84,6 +84,14 @@ def test_a_message_that_was_set_aside_for_another_reason_stays_as_it_was() -> No
         assert "neither an event" in entry.payload["reason"]
 
 
+def test_a_message_that_is_there_twice_in_a_batch_is_set_aside_once() -> None:
+    with chatsnapshot.open("memory:") as ledger:
+        one = message(1, {"a": 1})
+        taker = Taker(ledger, event_type="a.b")
+        assert taker.take([one, one._replace(at="2026-11-30T00:00:07.000000Z")]) == {0, 1}
+        assert (ledger.head, taker.report.refused_count) == (1, 2)
+
+
 def test_what_can_be_neither_stored_nor_set_aside_is_not_acknowledged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -107,8 +107,9 @@ class Taker:
 
     def _check_known(self, event_ids: list[str], why: list[BadLine]) -> None:
         """What was set aside before, in other words, is there; what is not must stay with the broker."""
-        known = self.ledger._store.get([uuid_bytes(one) for one in event_ids]) if event_ids else {}
-        if len(known) < len(event_ids):
+        wanted = [uuid_bytes(one) for one in dict.fromkeys(event_ids)]
+        known = self.ledger._store.get(wanted) if wanted else {}
+        if len(known) < len(wanted):
             raise LedgerError(f"a message can be neither stored nor set aside: {why[0].reason}")
 
     def _commit(self, items: Iterator[Any], bad: list[BadLine]) -> tuple[int, int, int]:
