@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import chatsnapshot
 from chatsnapshot.adapters.ag2 import classic, network, streamed
 from chatsnapshot.adapters.patience import HoldUp
 
@@ -42,7 +43,8 @@ def test_every_envelope_of_the_network_stands_in_the_table() -> None:
 def test_the_numbers_on_the_page_are_the_defaults() -> None:
     from chatsnapshot.adapters.ag2 import AG2Recorder
 
-    safe = AG2Recorder(None).safe
+    with chatsnapshot.open("memory:") as ledger:
+        safe = AG2Recorder(ledger).safe
     assert f"{safe.kept_events_max:,} events or {safe.kept_bytes_max // 2**20} MiB" in PAGE
     assert f"over {safe.wait_seconds_max:g} seconds" in PAGE
     assert f"up to {HoldUp.seconds_max * 1000:g} ms" in PAGE

@@ -130,7 +130,10 @@ def test_a_ledger_that_hangs_changes_nothing_and_holds_the_run_up_once(
 
 
 def test_something_that_is_no_ledger_changes_nothing(call: Call, undisturbed: list[Any]) -> None:
-    recorder = AG2Recorder(None)
+    with pytest.raises(TypeError, match="what open\\(\\) gives, not NoneType"):
+        AG2Recorder(None)
+    recorder = AG2Recorder(Hanging(chatsnapshot.open("memory:")))
+    recorder.safe.ledger = None
     assert conversation(recorder, call) == undisturbed
     assert recorder.safe.kept == 14
     recorder.safe.ledger = Broken(chatsnapshot.open("memory:"), OSError())

@@ -219,7 +219,9 @@ def test_a_history_that_is_replaced_leaves_a_trace(ledger: Ledger) -> None:
 def test_a_ledger_that_takes_nothing_changes_nothing_for_a_stored_stream(
     ledger: Ledger, ledger_is: str
 ) -> None:
-    recorder = AG2Recorder(ledger if ledger_is == "closed" else None)
+    recorder = AG2Recorder(ledger)
+    if ledger_is == "nothing":
+        recorder.safe.ledger = None
     ledger.close()
     stream = MemoryStream(storage=recorder.storage())
     reply = asyncio.run(Agent("a", config=scripted("hi")).ask("hello", stream=stream))

@@ -175,7 +175,8 @@ def test_a_closed_ledger_changes_nothing(entry: Entry) -> None:
 
 @EVERY_ENTRY
 def test_something_that_is_no_ledger_changes_nothing(entry: Entry) -> None:
-    recorder = AG2Recorder(None)
+    recorder = AG2Recorder(closed())
+    recorder.safe.ledger = None
     assert entry(recorder) == entry(None)
     recorder.safe.ledger = closed()
     recorder.safe.flush(timeout=10)
