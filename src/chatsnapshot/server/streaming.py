@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from chatsnapshot.limits import KIB
 from chatsnapshot.server.guard import BODY
+from chatsnapshot.server.problems import Problem
 
 __all__ = ["Streamed"]
 
@@ -127,5 +128,9 @@ def _resumed(value: Any, steps: Generator[Any, None, None]) -> Generator[Any, No
 
 
 async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    while True:
+        try:
+            if (await receive())["type"] == "http.disconnect":
+                return
+        except Problem:
+            pass  # the key holds no longer: who makes the pieces finds that too, and ends the answer as an answer ends

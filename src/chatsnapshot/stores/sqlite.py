@@ -42,7 +42,7 @@ from chatsnapshot.stores.hanging import children_query
 from chatsnapshot.stores.imports import check_rows, named_positions
 from chatsnapshot.stores.leaving import leave_open
 from chatsnapshot.stores.planning import Plan, known_ids, plan
-from chatsnapshot.stores.sqlite_errors import is_unwritten, mapped
+from chatsnapshot.stores.sqlite_errors import is_full, is_unwritten, mapped
 from chatsnapshot.stores.sqlite_examine import examine
 from chatsnapshot.stores.sqlite_read import ReaderPool, one_snapshot, read_page, rows_by_id
 from chatsnapshot.stores.sqlite_write import SqliteWriter
@@ -320,8 +320,9 @@ class SqliteStore:
         try:
             busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
         except apsw.Error as error:
+            unsettled = self._unsettled(error, db)
             _let_go(db)
-            raise self._unsettled(error) from error
+            raise unsettled from error
         if busy:
             _let_go(db)
             raise StorePoisoned(
@@ -329,9 +330,10 @@ class SqliteStore:
             )
         self._poisoned = False
 
-    def _unsettled(self, error: apsw.Error) -> StorePoisoned:
+    def _unsettled(self, error: apsw.Error, db: apsw.Connection | None = None) -> StorePoisoned:
+        why = f"no space left: {error}" if is_full(error, db) else str(error)
         return StorePoisoned(
-            f"an uncertain commit to {self.path} cannot be settled yet ({error}); nothing was stored, try again"
+            f"an uncertain commit to {self.path} cannot be settled yet ({why}); nothing was stored, try again"
         )
 
     def _drop_connection(self) -> None:
