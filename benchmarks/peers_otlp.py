@@ -26,6 +26,7 @@ from benchmarks.otlpload import BATCH, HEADERS, bodies, send
 
 SPANS = 2_000
 ROUNDS = 3
+CONNECTIONS = (1, 4)
 PATIENCE_SECONDS = 120
 START_SECONDS = 300
 WANTED = {"mlflow": 20, "phoenix": 50}
@@ -147,11 +148,11 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def load(peer: Peer | Ours) -> Found:
-    """Send the load over one connection, and wait until all of it can be read."""
+def load(peer: Peer | Ours, connections: int) -> Found:
+    """Send the load over so many connections, and wait until all of it can be read."""
     requests, before = bodies(SPANS), peer.count()
     began = time.perf_counter()
-    sent = send(peer.url, requests, 1, peer.headers)
+    sent = send(peer.url, requests, connections, peer.headers)
     while peer.count() < before + SPANS:
         if time.perf_counter() - began > PATIENCE_SECONDS:
             raise RuntimeError(
@@ -170,7 +171,7 @@ def main() -> None:
         else:
             print(f"{name} is not installed in {environments / name}; left out")
     print(
-        f"{SPANS:,} spans of 1 KB in batches of {BATCH}, one connection, SQLite; medians of {ROUNDS} rounds in turn"
+        f"{SPANS:,} spans of 1 KB in batches of {BATCH}, SQLite; medians of {ROUNDS} rounds in turn, after one to warm up"
     )
     with tempfile.TemporaryDirectory(prefix="cs-peers-") as temporary:
         folders = {name: Path(temporary) / name for name in starts}
@@ -186,27 +187,14 @@ def _side_by_side(starts: dict[str, Callable[[Path], Peer | Ours]], folders: dic
             running[name] = start(folders[name])
         for peer in running.values():
             peer.wait()
-        found: dict[str, list[Found]] = {name: [] for name in running}
-        for number in range(ROUNDS + 1):
-            for name, peer in running.items():
-                one = load(peer)
-                if number:  # the first round warms up
-                    found[name].append(one)
-        ours = [one.readable for one in found["chatsnapshot"]]
-        for name, rounds in found.items():
-            accepted = statistics.median(one.accepted for one in rounds)
-            readable = statistics.median(one.readable for one in rounds)
-            ratio = statistics.median(mine / one.readable for mine, one in zip(ours, rounds, strict=True))
-            wanted = WANTED.get(name)
-            verdict = (
-                ""
-                if wanted is None
-                else f"  ours {ratio:,.1f} times as many"
-                + ("  ok" if ratio >= wanted else f"  MISSES {wanted}")
-            )
-            print(
-                f"  {name:<13} accepted {accepted:>7,.0f} spans/s   readable {readable:>7,.0f} spans/s{verdict}"
-            )
+        for connections in CONNECTIONS:
+            found: dict[str, list[Found]] = {name: [] for name in running}
+            for number in range(ROUNDS + 1):
+                for name, peer in running.items():
+                    one = load(peer, connections)
+                    if number:  # the first round warms up
+                        found[name].append(one)
+            _report(found, connections)
         for name, peer in running.items():
             before = peer.count()
             send(peer.url, bodies(SPANS), 1, peer.headers)
@@ -217,6 +205,23 @@ def _side_by_side(starts: dict[str, Callable[[Path], Peer | Ours]], folders: dic
         for peer in running.values():
             with contextlib.suppress(ValueError):
                 peer.end(signal.SIGKILL)
+
+
+def _report(found: dict[str, list[Found]], connections: int) -> None:
+    print(f"on {connections} connection{'s' if connections > 1 else ''}")
+    ours = [one.readable for one in found["chatsnapshot"]]
+    for name, rounds in found.items():
+        accepted = statistics.median(one.accepted for one in rounds)
+        readable = statistics.median(one.readable for one in rounds)
+        ratio = statistics.median(mine / one.readable for mine, one in zip(ours, rounds, strict=True))
+        verdict = ""
+        if wanted := WANTED.get(name):
+            verdict = f"  ours {ratio:,.1f} times as many" + (
+                "  ok" if ratio >= wanted else f"  MISSES {wanted}"
+            )
+        print(
+            f"  {name:<13} accepted {accepted:>7,.0f} spans/s   readable {readable:>7,.0f} spans/s{verdict}"
+        )
 
 
 if __name__ == "__main__":
