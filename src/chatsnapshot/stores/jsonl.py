@@ -332,7 +332,7 @@ class JsonlStore:
         return self._reading(lambda index: index.last_sequence(correlation_id))
 
     def children(self, correlation_id: str) -> list[str]:
-        """Correlations whose first event was caused by an event of this one."""
+        """Correlations that hang under this one."""
         return self._reading(lambda index: index.children(correlation_id))
 
     def tile(self, level: int, index: int) -> bytes | None:

@@ -262,7 +262,7 @@ class HttpStore:
         return int(self._read("last_sequence", correlation_id, int))
 
     def children(self, correlation_id: str) -> list[str]:
-        """Correlations whose first event was caused by an event of this one."""
+        """Correlations that hang under this one."""
         found: list[str] = self._read("children", correlation_id, list[str])
         return found
 

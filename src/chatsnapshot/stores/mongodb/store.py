@@ -215,7 +215,7 @@ class MongodbStore:
             return reading.last_sequences(on, self._ledger, [correlation_id])[correlation_id]
 
     def children(self, correlation_id: str) -> list[str]:
-        """Correlations whose first event was caused by an event of this one."""
+        """Correlations that hang under this one."""
         with self._using() as on:
             return reading.children_of(on, self._ledger, correlation_id)
 

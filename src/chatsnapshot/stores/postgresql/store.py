@@ -301,7 +301,7 @@ class PostgresqlStore:
         return self._connections.ask(lambda db: self._writer.last_sequence(db, correlation_id))
 
     def children(self, correlation_id: str) -> list[str]:
-        """Correlations whose first event was caused by an event of this one."""
+        """Correlations that hang under this one."""
         return self._connections.ask(lambda db: looking.children(db, self._number, correlation_id))
 
     def tile(self, level: int, index: int) -> bytes | None:

@@ -243,7 +243,7 @@ class SpooledStore:
         return self._asked(lambda http: http.last_sequence(correlation_id))
 
     def children(self, correlation_id: str) -> list[str]:
-        """Correlations whose first event was caused by an event of this one."""
+        """Correlations that hang under this one."""
         return self._asked(lambda http: http.children(correlation_id))
 
     def tile(self, level: int, index: int) -> bytes | None:
