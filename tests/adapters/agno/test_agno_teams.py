@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -197,7 +199,7 @@ def test_agents_that_a_hook_or_the_thinking_before_runs_are_children(
     assert len(told("alpha")) == 5
 
 
-@pytest.mark.parametrize("way", ["run", "run stream", "arun"])
+@pytest.mark.parametrize("way", WAYS)
 def test_steps_beside_each_other_keep_their_agents_apart(
     recorder: Any, agent: Any, told: Any, way: str
 ) -> None:
@@ -211,6 +213,70 @@ def test_steps_beside_each_other_keep_their_agents_apart(
     assert told("gamma")[0] == "run_started gamma <- task_started p2-1"
     assert "task_started p1-1 <- task_completed one-1" in told("flow")
     assert "task_started p2-1 <- task_completed one-1" in told("flow")
+
+
+@pytest.mark.parametrize("way", ["run", "run stream"])
+def test_steps_beside_each_other_have_one_cause_though_one_ends_before_the_other_begins(
+    recorder: Any, agent: Any, told: Any, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agno.workflow import Parallel, Step, parallel
+
+    def single(max_workers: int) -> Any:
+        return ThreadPoolExecutor(max_workers=1)
+
+    monkeypatch.setattr(parallel, "ThreadPoolExecutor", single)
+    both = Parallel(Step(name="p1", agent=agent("beta", "b")), Step(name="p2", agent=agent("gamma", "c")))
+    go(recorder.attach(flow(both, Step(name="end", agent=agent("delta", "d")))), way)
+    assert [line for line in told("flow") if "started" in line.split(" <- ")[0]] == [
+        "run_started flow",
+        "task_started p1-1 <- run_started flow",
+        "task_started p2-1 <- run_started flow",
+        "task_started end-1 <- task_completed p2-1",
+    ]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_lines_of_steps_beside_each_other_each_have_their_own_causes(
+    recorder: Any, told: Any, way: str
+) -> None:
+    from agno.workflow import Parallel, Step, StepOutput, Steps
+
+    def step(name: str, after: threading.Event | None = None, then: threading.Event | None = None) -> Any:
+        async def wait() -> None:
+            while after is not None and not after.is_set():
+                await asyncio.sleep(0.001)
+
+        async def alate(step_input: Any) -> Any:
+            await wait()
+            if then is not None:
+                then.set()
+            return StepOutput(content=name)
+
+        def late(step_input: Any) -> Any:
+            return asyncio.run(alate(step_input))
+
+        return Step(name=name, executor=alate if way.startswith("arun") else late)
+
+    first, second, third = threading.Event(), threading.Event(), threading.Event()
+    inner = Parallel(step("x", second, third), step("y", third), name="inner")
+    left = Steps(name="left", steps=[step("a", None, first), step("b", second), inner, step("z")])
+    right = Steps(name="right", steps=[step("c", first), step("d", None, second), step("e", third)])
+    go(recorder.attach(flow(step("one"), Parallel(left, right, name="both"), step("end"))), way)
+    started = dict(line.split(" <- ") for line in told("flow") if line.startswith("task_started"))
+    end = started.pop("task_started end-1")
+    assert end in ("task_completed z-1", "task_completed e-1")
+    after_inner = started.pop("task_started z-1")
+    assert after_inner in ("task_completed x-1", "task_completed y-1")
+    assert started == {
+        "task_started one-1": "run_started flow",
+        "task_started a-1": "task_completed one-1",
+        "task_started b-1": "task_completed a-1",
+        "task_started x-1": "task_completed b-1",
+        "task_started y-1": "task_completed b-1",
+        "task_started c-1": "task_completed one-1",
+        "task_started d-1": "task_completed c-1",
+        "task_started e-1": "task_completed d-1",
+    }
 
 
 def test_a_step_that_fails_says_why(recorder: Any, ledger: Any, told: Any) -> None:

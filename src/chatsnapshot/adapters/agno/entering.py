@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.agno.following import Piece, acalled, astreamed, called, streamed
-from chatsnapshot.adapters.agno.pieces import ATTEMPTS, ModelPiece, RunPiece, StepPiece, ToolPiece
+from chatsnapshot.adapters.agno.pieces import ATTEMPTS, ModelPiece, RunPiece, ToolPiece
+from chatsnapshot.adapters.agno.steps import ParallelPiece, StepPiece
 from chatsnapshot.adapters.agno.watching import CURRENT, Watch
 from chatsnapshot.adapters.requiring import need
 
@@ -92,6 +93,7 @@ def _places() -> list[tuple[str, str, tuple[str, ...]]]:
         ("agno.team", "Team", _RUNS),
         ("agno.workflow", "Workflow", _FLOWS),
         ("agno.workflow", "Step", _STEPS),
+        ("agno.workflow", "Parallel", _STEPS),
         ("agno.models.base", "Model", _MODELS),
         ("agno.tools.function", "FunctionCall", ("execute", "aexecute")),
         ("agno.exceptions", "ModelProviderError", ("classify",)),
@@ -191,6 +193,14 @@ def _step(_name: str, before: Any) -> Any:
     return _around(before, make)
 
 
+def _parallel(_name: str, before: Any) -> Any:
+    def make(self: Any, given: dict[str, Any]) -> Piece | None:
+        watches = CURRENT.get()
+        return ParallelPiece(watches) if watches else None
+
+    return _around(before, make)
+
+
 def _model(_name: str, before: Any) -> Any:
     def make(self: Any, given: dict[str, Any]) -> Piece | None:
         watches = CURRENT.get()
@@ -226,6 +236,7 @@ _WRAPPERS: dict[str, Callable[[str, Any], Any]] = {
     "Team": functools.partial(_entry, "team"),
     "Workflow": _flow,
     "Step": _step,
+    "Parallel": _parallel,
     "Model": _model,
     "FunctionCall": _tool,
     "ModelProviderError": _classify,

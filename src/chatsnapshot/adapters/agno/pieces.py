@@ -1,4 +1,4 @@
-"""What is recorded around each piece of Agno's code: a run, a call of a model, a tool, a step of a workflow."""
+"""What is recorded around a run of Agno, around a call of a model, and around a tool."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from chatsnapshot.adapters.plain import describe_error, plain
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.clock import time_text
 
-__all__ = ["ATTEMPTS", "ModelPiece", "RunPiece", "StepPiece", "ToolPiece"]
+__all__ = ["ATTEMPTS", "Around", "ModelPiece", "RunPiece", "ToolPiece", "recorded_in"]
 
 ATTEMPTS: ContextVar[list[BaseException] | None] = ContextVar("chatsnapshot_agno_attempts", default=None)
 """The errors of the provider in this call of a model: Agno may try again after each."""
 
 
-class _Around(Piece):
+class Around(Piece):
     """A piece that several recorders watch, each for itself."""
 
     def __init__(self, watches: tuple[Watch, ...]) -> None:
@@ -37,7 +37,7 @@ class _Around(Piece):
         return told
 
 
-class RunPiece(_Around):
+class RunPiece(Around):
     """A run of an agent, a team or a workflow."""
 
     in_background = False
@@ -89,7 +89,7 @@ class RunPiece(_Around):
         return None
 
 
-class ModelPiece(_Around):
+class ModelPiece(Around):
     """One request to a model and its answer; one that Agno makes beside the run (to parse, to sum up) has no message."""
 
     def __init__(self, watches: tuple[Watch, ...], model: Any, given: dict[str, Any]) -> None:
@@ -170,7 +170,7 @@ class ModelPiece(_Around):
         return made
 
 
-class ToolPiece(_Around):
+class ToolPiece(Around):
     """A tool that is executed; one that yields is over when its stream is."""
 
     def __init__(self, watches: tuple[Watch, ...], call: Any) -> None:
@@ -206,7 +206,7 @@ class ToolPiece(_Around):
             for watch in self.watches:
                 run, known = watch.run, watch.executing.get(id(self.call))
                 if run is not None and known is not None:
-                    stack.enter_context(_in(run, known[2]))
+                    stack.enter_context(recorded_in(run, known[2]))
             yield
 
     def saw(self, item: Any) -> None:
@@ -254,76 +254,8 @@ class ToolPiece(_Around):
         return result
 
 
-class StepPiece(_Around):
-    """A step of a workflow; the agent, team or function in it is caused by its start."""
-
-    def __init__(self, watches: tuple[Watch, ...], step: Any, given: dict[str, Any]) -> None:
-        super().__init__(tuple(watch for watch in watches if watch.is_workflow))
-        self.name = str(step.name or "step")
-        self.input = given.get("step_input")
-        self._output: Any = None
-        self._begun: dict[int, dict[str, Any]] = {}
-        self._ends: list[tuple[Watch, str]] = []
-
-    def begin(self) -> Told:
-        return self._told(self._started)
-
-    def _started(self, watch: Watch) -> list[Event | None]:
-        run = watch.run
-        if run is None:
-            return []
-        watch.steps[self.name] += 1
-        task = {
-            "task_id": f"{self.name}-{watch.steps[self.name]}",
-            "name": self.name,
-            "workflow_id": run.run_id,
-        }
-        content = getattr(self.input, "previous_step_content", None) or getattr(self.input, "input", None)
-        cause = watch.last_step or run.started_event
-        made = run.event("system.task_started", {**task, "input": plain(content), "cause": cause})
-        self._begun[id(watch)] = {**task, "cause": made["event_id"]}
-        return [made]
-
-    @contextmanager
-    def inside(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for watch in self.watches:
-                task = self._begun.get(id(watch))
-                if watch.run is not None and task is not None:
-                    stack.enter_context(_in(watch.run, task["cause"]))
-            yield
-
-    def saw(self, item: Any) -> None:
-        if hasattr(item, "success") and hasattr(item, "content"):
-            self._output = item
-
-    def over(self, result: Any, error: BaseException | None) -> Told:
-        return self._told(lambda watch: self._ended(watch, result or self._output, error))
-
-    def recorded(self) -> None:
-        for watch, event_id in self._ends:
-            watch.last_step = event_id  # steps go on beside each other: only what is on record is a cause
-
-    def _ended(self, watch: Watch, output: Any, error: BaseException | None) -> list[Event | None]:
-        run, task = watch.run, self._begun.pop(id(watch), None)
-        if run is None or task is None:
-            return []
-        if isinstance(error, STOPPED):
-            made = run.event("system.task_cancelled", task)
-        elif error is not None or getattr(output, "success", True) is False:
-            facts = describe_error(error) if error is not None else {"message": str(output.error)}
-            made = run.event("system.task_failed", {**task, "error": facts})
-        elif getattr(output, "is_paused", False):
-            made = run.state("step", value="paused", step=self.name, cause=task["cause"])
-        else:
-            content = plain(getattr(output, "content", None))
-            made = run.event("system.task_completed", {**task, "output": content})
-        self._ends.append((watch, made["event_id"]))
-        return [made]
-
-
 @contextmanager
-def _in(run: Any, cause: str) -> Iterator[None]:
+def recorded_in(run: Any, cause: str) -> Iterator[None]:
     """What is recorded here, agents among it, is caused by that event of the run."""
     token = enter(run.ledger, run.correlation_id, cause, run.run_id, run.agent)
     try:
