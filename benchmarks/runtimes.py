@@ -43,8 +43,8 @@ def run(folder: str, rounds: int) -> None:
     logging.disable(logging.WARNING)
     print(
         "Runs with two tools at once, durable events in SQLite. What recording adds to an event, in bare records of\n"
-        f"the same event that are made in the run where it is told of (at most {ADDED_MAX}); then in bare records that a\n"
-        "loop makes, which does nothing else. Beside them the runtime's usual OpenTelemetry instrumentation"
+        f"the same event, made in the run where it is told of (at most {ADDED_MAX}); then in bare records made in a\n"
+        "loop that does nothing else. Beside them the runtime's usual OpenTelemetry instrumentation"
     )
     _imports(rounds)
     missing = []
