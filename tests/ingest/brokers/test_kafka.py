@@ -194,7 +194,7 @@ def test_a_broker_that_is_gone_and_comes_back_with_nothing_is_waited_for_and_its
 def test_a_broker_that_stays_away_is_given_up_until_idle(
     topic_of: Any, ledger: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chatsnapshot.ingest.brokers.kafka._BROKER_SECONDS_MAX", 0.5)
+    monkeypatch.setattr("chatsnapshot.ingest.brokers.following._BROKER_SECONDS_MAX", 0.5)
     with KafkaServer() as server:
         topic = topic_of(server)
         topic.add(event(0))
@@ -362,7 +362,7 @@ def test_what_is_no_event_is_set_aside_with_topic_partition_and_offset_and_passe
 def test_few_are_taken_at_once_when_they_are_large_and_the_client_keeps_little(
     topic: Any, followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chatsnapshot.ingest.brokers.kafka._FLIGHT_BYTES", 500_000)
+    monkeypatch.setattr("chatsnapshot.ingest.brokers.following._FLIGHT_BYTES", 500_000)
     topic.add(*[event(number, payload={"n": number, "text": "x" * 99_000}) for number in range(20)])
     most, fetch = 0, Link.fetch
 

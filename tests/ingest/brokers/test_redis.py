@@ -442,7 +442,7 @@ def test_an_entry_that_was_deleted_before_it_was_acknowledged_is_told(
 def test_few_are_fetched_at_once_when_they_are_large(
     entries: Any, followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chatsnapshot.ingest.brokers.redis._FLIGHT_BYTES", 500_000)
+    monkeypatch.setattr("chatsnapshot.ingest.brokers.following._FLIGHT_BYTES", 500_000)
     entries.add(*[event(number, payload={"n": number, "text": "x" * 99_000}) for number in range(40)])
     most = 0
     call = Link.call

@@ -6,29 +6,21 @@ import asyncio
 from collections.abc import Callable
 
 from chatsnapshot.errors import LedgerError, StoreUnavailable
+from chatsnapshot.ingest.brokers.following import Following, Job, Note, own_group
 from chatsnapshot.ingest.brokers.kafkaaddress import KafkaTopic
 from chatsnapshot.ingest.brokers.kafkafailure import Lost, Refusal, sentence
 from chatsnapshot.ingest.brokers.kafkalink import Link
 from chatsnapshot.ingest.brokers.kafkarecord import Record, message_of
-from chatsnapshot.ingest.brokers.settling import settled
 from chatsnapshot.ingest.brokers.taking import BrokerReport, Taker
-from chatsnapshot.limits import MIB
 
 __all__ = ["follow"]
 
 _WAIT_SECONDS, _IDLE_SECONDS = 0.5, 0.1
 """How long a record is waited for in one go; the shorter time with ``until_idle``."""
-_FLIGHT_BYTES = 16 * MIB
-"""About so many bytes of records are taken at once, and never more than ``batch`` records."""
-_BROKER_SECONDS_MAX = 30.0
-"""With ``until_idle``: a broker that does not answer for so long is given up; else it is waited for."""
 _GROUP_NOTE_SECONDS = 8.0
 _GROUP_SECONDS_MAX = 120.0
 """With ``until_idle``: a group that gives out no partitions for so long is given up; else it is waited for."""
 _TRY_SECONDS = 5.0
-_OWN_GROUP = "chatsnapshot-"
-
-Note = Callable[[str], None]
 
 
 async def follow(
@@ -46,7 +38,7 @@ async def follow(
     Raises :class:`StoreUnavailable` for a broker that cannot be reached and for a ledger that takes nothing for a minute,
     and :class:`LedgerError` for a broker that refuses.
     """
-    work = _Following(source, taker, stop, until_idle, progress or (lambda _: None), note or (lambda _: None))
+    work = _Following(Job(source, taker, stop, until_idle, progress, note))
     try:
         await work.run()
     except Refusal as refusal:
@@ -58,34 +50,13 @@ async def follow(
     return taker.report
 
 
-class _Following:
-    def __init__(
-        self,
-        source: KafkaTopic,
-        taker: Taker,
-        stop: asyncio.Event,
-        until_idle: bool,
-        progress: Callable[[BrokerReport], None],
-        note: Note,
-    ) -> None:
-        self._source = source
-        self._taker = taker
-        self._stop = stop
-        self._until_idle = until_idle
-        self._progress = progress
-        self._note = note
-        own = f"{_OWN_GROUP}{taker.ledger.ledger_id}"
-        self.group = source.group or own
-        if self.group.startswith(_OWN_GROUP) and self.group != own:
-            raise LedgerError(
-                f"the group {self.group!r} feeds another ledger, and what it was given does not come again; give "
-                "group=NAME of another one, or of none, which is made then"
-            )
-        self._link = Link(source, self.group)
-        self._silent_since: float | None = None
+class _Following(Following[KafkaTopic]):
+    def __init__(self, job: Job[KafkaTopic]) -> None:
+        super().__init__(job)
+        self.group = own_group(job.source.group, job.taker.ledger.ledger_id)
+        self._link = Link(job.source, self.group)
         self._unjoined_since: float | None = None
         self._said: set[str] = set()
-        self._count = 1
 
     async def close(self) -> None:
         await self._link.close()
@@ -119,15 +90,11 @@ class _Following:
 
     async def _look(self) -> None:
         """After the client lost every broker: whether one is there again."""
-        now = asyncio.get_running_loop().time()
         try:
             await self._link.has_topic()
         except Lost:
             why = Lost(self._link.down)
-            if self._silent_since is None:
-                self._silent_since = now
-                self._note(f"{self._source.url} does not answer ({why!s:.200}); waiting for it")
-            elif self._until_idle and now - self._silent_since > _BROKER_SECONDS_MAX:
+            if self._too_silent(str(why)):
                 raise self.unreachable(why) from None
             return
         self._link.down = ""
@@ -174,18 +141,12 @@ class _Following:
 
         Meanwhile the client keeps up the membership, and the group waits for us before it gives our partitions away.
         """
-        largest = max(1, *(one.size for one in records))
         # What was set aside is in the ledger too, and passed over as the rest is.
-        await settled(
-            self._taker,
-            [message_of(one, self._source) for one in records],
-            self._stop,
-            every=_TRY_SECONDS,
-            in_hand=_nothing,
-            note=self._note,
+        await self._stored(
+            [message_of(one, self._source) for one in records], every=_TRY_SECONDS, in_hand=_nothing
         )
         await self._link.commit({one.partition: one.offset + 1 for one in records})
-        self._count = max(1, min(self._source.batch, 2 * self._count, _FLIGHT_BYTES // largest))
+        self._fit(max(one.size for one in records))
         self._progress(self._taker.report)
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.clock import timestamp_text
 from chatsnapshot.errors import LedgerError, MissingExtra, StoreUnavailable
+from chatsnapshot.ingest.brokers.following import Following, Job, Note
 from chatsnapshot.ingest.brokers.message import Message, message_key
 from chatsnapshot.ingest.brokers.natsaddress import NatsStream
-from chatsnapshot.ingest.brokers.settling import pause, settled
+from chatsnapshot.ingest.brokers.settling import pause
 from chatsnapshot.ingest.brokers.taking import BrokerReport, Taker
-from chatsnapshot.limits import MIB
 from chatsnapshot.stores.nats.dialing import dialed, hang_up
 
 if TYPE_CHECKING:
@@ -25,13 +25,7 @@ __all__ = ["follow"]
 
 _CONNECT_SECONDS = 5.0
 _FETCH_SECONDS = 1.0
-_FLIGHT_BYTES = 16 * MIB
-"""About so many bytes of messages are fetched at once, and never more than ``batch`` messages."""
-_BROKER_SECONDS_MAX = 30.0
-"""With ``until_idle``: a broker that does not answer for so long is given up; else it is waited for."""
 _OWNER = "chatsnapshot_ledger"
-
-Note = Callable[[str], None]
 
 
 async def follow(
@@ -48,7 +42,7 @@ async def follow(
     What was fetched is committed and acknowledged before it ends. ``note`` is told in words what it waits for. Raises
     :class:`StoreUnavailable` for a broker that cannot be reached and for a ledger that takes nothing for a minute.
     """
-    work = _Following(source, taker, stop, until_idle, progress or (lambda _: None), note or (lambda _: None))
+    work = _Following(Job(source, taker, stop, until_idle, progress, note))
     try:
         await work.connect()
         await work.run()
@@ -57,22 +51,9 @@ async def follow(
     return taker.report
 
 
-class _Following:
-    def __init__(
-        self,
-        source: NatsStream,
-        taker: Taker,
-        stop: asyncio.Event,
-        until_idle: bool,
-        progress: Callable[[BrokerReport], None],
-        note: Note,
-    ) -> None:
-        self._source = source
-        self._taker = taker
-        self._stop = stop
-        self._until_idle = until_idle
-        self._progress = progress
-        self._note = note
+class _Following(Following[NatsStream]):
+    def __init__(self, job: Job[NatsStream]) -> None:
+        super().__init__(job)
         self._client: Client | None = None
         self._trouble = ""
         self._message_bytes = 1
@@ -181,14 +162,12 @@ class _Following:
                 f"waiting {ack_wait:g} s for {consumer.num_ack_pending:,} messages that were not acknowledged"
             )
             await pause(ack_wait + 0.1, self._stop)
-        silent_since: float | None = None
-        loop = asyncio.get_running_loop()
         while not self._stop.is_set():
             try:
-                fetched = await sub.fetch(self._count(consumer.config.max_ack_pending), _FETCH_SECONDS)
+                fetched = await sub.fetch(self._next_count(consumer.config.max_ack_pending), _FETCH_SECONDS)
                 if fetched:
                     await self._settle(fetched, ack_wait)
-                silent_since = None
+                self._silent_since = None
                 continue
             except asyncio.TimeoutError:
                 pass
@@ -200,34 +179,25 @@ class _Following:
             try:
                 state = await stream.consumer_info(self._source.stream, consumer.name)
             except (APIError, asyncio.TimeoutError, OSError) as error:
-                if silent_since is None:
-                    silent_since = loop.time()
-                    self._note(f"{self._source.url} does not answer; waiting for it")
-                elif self._until_idle and loop.time() - silent_since > _BROKER_SECONDS_MAX:
+                if self._too_silent():
                     raise self._unreachable(str(error) or type(error).__name__) from None
                 await pause(0.2, self._stop)
                 continue
-            silent_since = None
+            self._silent_since = None
             if self._until_idle and not state.num_pending and not state.num_ack_pending:
                 return
 
-    def _count(self, pending_max: int | None) -> int:
+    def _next_count(self, pending_max: int | None) -> int:
         """How many messages to fetch: the larger they were, the fewer."""
-        fitting = max(1, _FLIGHT_BYTES // self._message_bytes)
         limit = pending_max if pending_max is not None and pending_max > 0 else self._source.batch
-        return max(1, min(self._source.batch, limit, fitting))
+        return min(self._source.batch, limit, self._fitting(self._message_bytes))
 
     async def _settle(self, fetched: list[Msg], ack_wait: float) -> None:
         """Commit, then acknowledge: a crash between the two brings the messages again, and they are known then."""
         self._message_bytes = max(1, *(len(one.data) for one in fetched))
         messages = [self._message(one) for one in fetched]
-        refused = await settled(
-            self._taker,
-            messages,
-            self._stop,
-            every=ack_wait / 3,
-            in_hand=lambda: self._tell(fetched, "in_progress"),
-            note=self._note,
+        refused = await self._stored(
+            messages, every=ack_wait / 3, in_hand=lambda: self._tell(fetched, "in_progress")
         )
         await self._tell([one for index, one in enumerate(fetched) if index not in refused], "ack")
         await self._tell([one for index, one in enumerate(fetched) if index in refused], "term")

@@ -7,26 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from chatsnapshot.errors import LedgerError, StoreUnavailable
+from chatsnapshot.ingest.brokers.following import Following, Job, Note, own_group
 from chatsnapshot.ingest.brokers.redisaddress import RedisStream
 from chatsnapshot.ingest.brokers.redisentry import Entry, entries_of, message_of
 from chatsnapshot.ingest.brokers.redislink import Link, Lost, Refusal, sentence
-from chatsnapshot.ingest.brokers.settling import pause, settled
+from chatsnapshot.ingest.brokers.settling import pause
 from chatsnapshot.ingest.brokers.taking import BrokerReport, Taker
-from chatsnapshot.limits import MIB
 
 __all__ = ["follow"]
 
 _BLOCK_MS, _IDLE_MS = 1_000, 100
 """How long new entries are waited for in one command; the shorter time with ``until_idle``."""
-_FLIGHT_BYTES = 16 * MIB
-"""About so many bytes of entries are fetched at once, and never more than ``batch`` entries."""
-_BROKER_SECONDS_MAX = 30.0
-"""With ``until_idle``: a server that does not answer for so long is given up; else it is waited for."""
 _AGAIN_SECONDS_MAX = 2.0
-_OWN_GROUP = "chatsnapshot-"
 _FIRST, _NEW = "0-0", ">"
-
-Note = Callable[[str], None]
 
 
 async def follow(
@@ -44,7 +37,7 @@ async def follow(
     :class:`StoreUnavailable` for a server that cannot be reached and for a ledger that takes nothing for a minute, and
     :class:`LedgerError` for a server that refuses.
     """
-    work = _Following(source, taker, stop, until_idle, progress or (lambda _: None), note or (lambda _: None))
+    work = _Following(Job(source, taker, stop, until_idle, progress, note))
     try:
         await work.run()
     except Refusal as refusal:
@@ -58,42 +51,20 @@ class _GroupGone(Exception):
     """Deleted with its stream, or lost with a server that kept nothing: the next session makes it anew."""
 
 
-class _Following:
-    def __init__(
-        self,
-        source: RedisStream,
-        taker: Taker,
-        stop: asyncio.Event,
-        until_idle: bool,
-        progress: Callable[[BrokerReport], None],
-        note: Note,
-    ) -> None:
-        self._source = source
-        self._taker = taker
-        self._stop = stop
-        self._until_idle = until_idle
-        self._progress = progress
-        self._note = note
-        self._link = Link(source)
-        own = f"{_OWN_GROUP}{taker.ledger.ledger_id}"
-        self._group = source.group or own
-        if self._group.startswith(_OWN_GROUP) and self._group != own:
-            raise LedgerError(
-                f"the group {self._group!r} feeds another ledger, and what it was given does not come again; give "
-                "group=NAME of another one, or of none, which is made then"
-            )
+class _Following(Following[RedisStream]):
+    def __init__(self, job: Job[RedisStream]) -> None:
+        super().__init__(job)
+        self._link = Link(job.source)
+        self._group = own_group(job.source.group, job.taker.ledger.ledger_id)
         self._reached = False
         self._begun = False
         self._may_make = True
-        self._silent_since: float | None = None
-        self._count = 1
 
     async def close(self) -> None:
         await self._link.close()
 
     async def run(self) -> None:
         """Sessions, one after the other: each ends with its connection, and the next takes what it left first."""
-        loop = asyncio.get_running_loop()
         tries = 0
         while not self._stop.is_set():
             try:
@@ -105,12 +76,9 @@ class _Following:
                 await self._link.close()
                 if not self._reached and not lost.answered:
                     raise self._unreachable(lost) from None
-                if self._silent_since is None:
-                    self._silent_since, tries = loop.time(), 0
-                    self._note(f"{self._source.url} does not answer ({lost!s:.200}); waiting for it")
-                elif self._until_idle and loop.time() - self._silent_since > _BROKER_SECONDS_MAX:
+                tries = 1 if self._silent_since is None else tries + 1
+                if self._too_silent(str(lost)):
                     raise self._unreachable(lost) from None
-                tries += 1
                 await pause(min(0.1 * 2**tries, _AGAIN_SECONDS_MAX), self._stop)
 
     def _unreachable(self, why: Lost) -> StoreUnavailable:
@@ -242,18 +210,14 @@ class _Following:
         """Commit, then acknowledge: a crash between the two brings the entries again, and they are known then."""
         if not entries:
             return
-        largest = max(1, *(one.size for one in entries))
         # What was set aside is in the ledger too, and acknowledged as the rest is.
-        await settled(
-            self._taker,
+        await self._stored(
             [message_of(one, self._source) for one in entries],
-            self._stop,
             every=self._source.ack_wait / 3,
             in_hand=lambda: self._keep(entries),
-            note=self._note,
         )
         await self._link.call("XACK", self._source.stream, self._group, *(one.id for one in entries))
-        self._count = max(1, min(self._source.batch, 2 * self._count, _FLIGHT_BYTES // largest))
+        self._fit(max(one.size for one in entries))
         self._progress(self._taker.report)
 
     async def _keep(self, entries: list[Entry]) -> None:
