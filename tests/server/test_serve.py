@@ -162,3 +162,4 @@ def test_what_cannot_be_served_is_said_in_one_sentence(
     assert ended.returncode == 1
     assert said in ended.stderr.splitlines()[-1] and ended.stderr.splitlines()[-1].startswith("error: ")
     assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""  # it says that it serves once it does

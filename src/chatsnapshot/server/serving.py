@@ -8,7 +8,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -66,8 +66,14 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._service = service
         self.interrupted = False
+        self.ready: Callable[[], object] | None = None
         self.renewal: Renewal | None = None
         self._asked = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and self.ready is not None:
+            self.ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         watch = threading.Timer(END_SECONDS_MAX, _give_up)
@@ -123,10 +129,11 @@ def serve(
     tls: Tls | None = None,
     proxies: Sequence[str] = (),
     log_form: str = "text",
+    ready: Callable[[], object] | None = None,
 ) -> int:
     """Serve on a socket that is bound, until SIGTERM (0) or SIGINT (130); the exit code, 1 when it never started.
 
-    Raises :class:`LedgerError` where a ledger cannot be opened.
+    Raises :class:`LedgerError` where a ledger cannot be opened. ``ready`` is called once the ledgers are open.
     ``proxies`` are the addresses whose word is taken for who asks (X-Forwarded-For).
     """
     settings = service.settings
@@ -153,6 +160,7 @@ def serve(
         h11_max_incomplete_event_size=64 * 1024,
     )
     server = _Server(config, service)
+    server.ready = ready
     if tls is not None:
         config.load()
         assert config.ssl is not None

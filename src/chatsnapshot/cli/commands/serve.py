@@ -158,16 +158,20 @@ def command(
             "keys and events travel in clear text: use --tls-cert, or a proxy that does (--proxy)", err=True
         )
     shown = f"[{host}]" if ":" in host else host
-    click.echo(
-        f"{'http' if tls is None else 'https'}://{shown}:{sock.getsockname()[1]}  serves "
-        + ", ".join(
-            [
-                *(f"{name} ({shown_url(url)})" for name, url in ledgers.items()),
-                *([f"any ledger of {any_ledger}"] if any_ledger else []),
-            ]
-        )
+    where = f"{'http' if tls is None else 'https'}://{shown}:{sock.getsockname()[1]}  serves " + ", ".join(
+        [
+            *(f"{name} ({shown_url(url)})" for name, url in ledgers.items()),
+            *([f"any ledger of {any_ledger}"] if any_ledger else []),
+        ]
     )
-    code = serve(service, sock, tls=tls, proxies=proxies, log_form=log_format)
+    code = serve(
+        service,
+        sock,
+        tls=tls,
+        proxies=proxies,
+        log_form=log_format,
+        ready=lambda: click.echo(where),
+    )
     if code:
         raise SystemExit(code)
 
