@@ -6,8 +6,7 @@ import asyncio
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from chatsnapshot.adapters.observed import Earlier, ObservedRun
@@ -66,6 +65,7 @@ class RuntimeRecorder:
         self.safe = SafeRecorder(
             ledger, adapter=self.adapter or self.runtime, wait_seconds_max=wait_seconds_max, redact=redact
         )
+        self._guarded = _Guarded(self.safe)
         self.above: Parent | None = None
         """What the whole process runs in, for runs that nothing else is around."""
         self._runs: dict[str, ObservedRun] = {}
@@ -209,17 +209,31 @@ class RuntimeRecorder:
         """Count and log a mistake of the adapter itself."""
         self.safe.note(error)
 
-    @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def guarded(self) -> AbstractContextManager[None]:
         """Around code of an adapter: its mistakes are counted and logged, and never reach the run."""
-        try:
-            yield
-        except Exception as error:
-            self.safe.note(error)
+        return self._guarded
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until everything is recorded; ``False`` when that takes more than ``timeout`` seconds."""
         return self.safe.flush(timeout)
+
+
+class _Guarded(AbstractContextManager[None]):
+    """Keeps mistakes from the run; without a state of its own, so that one serves every block of every thread."""
+
+    __slots__ = ("_safe",)
+
+    def __init__(self, safe: SafeRecorder) -> None:
+        self._safe = safe
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._safe.note(error)
+        return True
 
 
 def _on_a_loop() -> bool:
