@@ -8,7 +8,7 @@ from typing import Any
 from chatsnapshot.adapters.payloads import reasoning, text, tool_call_part, tool_response_part
 from chatsnapshot.adapters.plain import plain
 
-__all__ = ["as_value", "calls_in", "output_of", "parts_of", "results_in", "text_of", "usage_of"]
+__all__ = ["as_value", "output_of", "parts_of", "results_in", "text_of", "usage_of"]
 
 _MEDIA = ("image", "document", "video")
 
@@ -62,17 +62,12 @@ def _media(kind: str, media: Mapping[str, Any]) -> dict[str, Any]:
 def as_value(result: Mapping[str, Any]) -> Any:
     """What a tool gave: the text of a result that is only text, the value of one in JSON, otherwise its parts."""
     content = list(result.get("content") or ())
-    if all("text" in one for one in content):
-        return "".join(str(one["text"]) for one in content)
+    texts = [str(one["text"]) for one in content if "text" in one]
+    if len(texts) == len(content):
+        return "".join(texts)
     if len(content) == 1 and "json" in content[0]:
         return plain(content[0]["json"])
     return [part for one in content for part in _parts(one)]
-
-
-def calls_in(message: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
-    """The calls that a message asks for: id to name and arguments."""
-    uses = [block["toolUse"] for block in message.get("content") or () if "toolUse" in block]
-    return {str(use.get("toolUseId")): (str(use.get("name")), plain(use.get("input"))) for use in uses}
 
 
 def results_in(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -105,7 +100,8 @@ def usage_of(message: Mapping[str, Any]) -> dict[str, int] | None:
     if given + answered != usage.get("totalTokens"):
         given += read + written
     made = {"input_tokens": given, "output_tokens": answered}
-    return {
-        **made,
-        **{name: count for name, count in (("cache_read", read), ("cache_write", written)) if count},
-    }
+    if read:
+        made["cache_read"] = read
+    if written:
+        made["cache_write"] = written
+    return made

@@ -11,7 +11,6 @@ from chatsnapshot.adapters.observed import ObservedRun
 from chatsnapshot.adapters.places import Token, enter, leave
 from chatsnapshot.adapters.plain import header_text, plain
 from chatsnapshot.adapters.policy import Event
-from chatsnapshot.adapters.requiring import version_of
 from chatsnapshot.adapters.strands.contents import output_of, parts_of
 from chatsnapshot.adapters.strands.turns import (
     CLOSED_EARLY,
@@ -92,7 +91,7 @@ class Flow:
         facts = {
             "workflow": type(source).__name__,
             "nodes": list(source.nodes),
-            "runtime_version": version_of("strands-agents"),
+            "runtime_version": recorder.version,
         }
         made.append(self.run.started(_input_of(task), **{key: one for key, one in facts.items() if one}))
         await recorder.arecord(*made)

@@ -10,9 +10,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from chatsnapshot.adapters.custom import RuntimeRecorder
-from chatsnapshot.adapters.requiring import need
+from chatsnapshot.adapters.policy import Event
+from chatsnapshot.adapters.requiring import need, version_of
 from chatsnapshot.adapters.strands.flows import Flow, FlowLeft
-from chatsnapshot.adapters.strands.turns import Left, Turn
+from chatsnapshot.adapters.strands.turns import Left, Turn, asks_first, id_in
 from chatsnapshot.clock import uuid7, uuid_text
 
 __all__ = ["StrandsRecorder", "hooks"]
@@ -69,6 +70,7 @@ class StrandsRecorder(RuntimeRecorder):
 
     def __init__(self, ledger: Any, **options: Any) -> None:
         super().__init__(ledger, **options)
+        self.version = version_of("strands-agents")
         self.known: weakref.WeakSet[Any] = weakref.WeakSet()
         """The registries that have the hooks."""
         self._turns: dict[int, list[Turn]] = {}
@@ -121,6 +123,8 @@ class StrandsRecorder(RuntimeRecorder):
 
     def _within(self, runner: Any) -> bool:
         """Record an agent, swarm or graph from here on, where that is one of Strands in this process."""
+        if runner is None:
+            return False
         self.callbacks()
         if not isinstance(getattr(runner, "hooks", None), self._registry):
             return False
@@ -134,9 +138,10 @@ class StrandsRecorder(RuntimeRecorder):
         stored = getattr(session, "session_id", None)
         if stored:
             return str(stored)
-        if fresh:
-            _conversations.pop(runner, None)
-        return _conversations.setdefault(runner, uuid_text(uuid7()[0]))
+        known = None if fresh else _conversations.get(runner)
+        if known is None:
+            known = _conversations[runner] = uuid_text(uuid7()[0])
+        return known
 
     def knows(self, runner: Any, session: Any) -> bool:
         """Whether the correlation of what ``runner`` does is known."""
@@ -163,7 +168,7 @@ class StrandsRecorder(RuntimeRecorder):
             self._turns.setdefault(id(event.agent), []).append(turn)
             _here.set((*_here.get(), turn))
             try:
-                await turn.open()
+                await self.arecord(*turn.opening())
             except asyncio.CancelledError:  # the agent will not begin
                 self.forget(event.agent, turn)
                 self.end(turn.run)
@@ -171,18 +176,15 @@ class StrandsRecorder(RuntimeRecorder):
                     self.safe.hand_over(end)
                 raise
 
-    async def _on_ending(self, event: Any) -> None:
-        with self.guarded():
-            turn = self._turn(event.agent)
-            if turn is not None:
-                turn.ending(event)
+    def _on_ending(self, event: Any) -> None:
+        self._seen(event, Turn.ending)
 
     async def _on_ended(self, event: Any) -> None:
         with self.guarded():
             turn = self._turn(event.agent)
             if turn is not None:
                 self.forget(event.agent, turn)
-                await turn.close(event)
+                await self.arecord(*turn.closing(event))
 
     def forget(self, agent: Any, turn: Turn) -> None:
         """The run of an agent is over."""
@@ -194,33 +196,45 @@ class StrandsRecorder(RuntimeRecorder):
         _here.set(tuple(one for one in _here.get() if one is not turn))
 
     async def _on_said(self, event: Any) -> None:
-        await self._told(event, "said")
+        await self._told(event, Turn.said)
 
     async def _on_replaced(self, event: Any) -> None:
-        await self._told(event, "replaced")
+        await self._told(event, Turn.replaced)
 
-    async def _on_asking(self, event: Any) -> None:
-        await self._told(event, "asking")
+    def _on_asking(self, event: Any) -> None:
+        self._seen(event, Turn.asking)
 
     async def _on_answered(self, event: Any) -> None:
-        await self._told(event, "answered")
+        await self._told(event, Turn.answered)
 
     async def _on_calling(self, event: Any) -> None:
         with self.guarded():
             self._within(getattr(event.selected_tool, "agent", None))
-        await self._told(event, "calling")
+        with self.guarded():
+            turn = self._turn(event.agent)
+            if turn is not None and not asks_first(event, event.agent):
+                call_id = id_in(event.tool_use)
+                await self.arecord(*turn.calling(call_id, event))
+                turn.inside(call_id)
 
     async def _on_called(self, event: Any) -> None:
-        await self._told(event, "called")
+        await self._told(event, Turn.called)
 
-    async def _on_all_called(self, event: Any) -> None:
-        await self._told(event, "all_called")
+    def _on_all_called(self, event: Any) -> None:
+        self._seen(event, Turn.all_called)
 
-    async def _told(self, event: Any, what: str) -> None:
+    def _seen(self, event: Any, see: Callable[[Turn, Any], None]) -> None:
+        """Something to be known, of which nothing is recorded."""
         with self.guarded():
             turn = self._turn(event.agent)
             if turn is not None:
-                await getattr(turn, what)(event)
+                see(turn, event)
+
+    async def _told(self, event: Any, tell: Callable[[Turn, Any], list[Event]]) -> None:
+        with self.guarded():
+            turn = self._turn(event.agent)
+            if turn is not None and (made := tell(turn, event)):
+                await self.arecord(*made)
 
     # --- swarms and graphs --------------------------------------------------------------------------------
 

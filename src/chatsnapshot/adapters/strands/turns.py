@@ -13,15 +13,7 @@ from chatsnapshot.adapters.observed import ObservedRun
 from chatsnapshot.adapters.places import Token
 from chatsnapshot.adapters.plain import header_text, plain
 from chatsnapshot.adapters.policy import Event
-from chatsnapshot.adapters.requiring import version_of
-from chatsnapshot.adapters.strands.contents import (
-    as_value,
-    calls_in,
-    output_of,
-    parts_of,
-    results_in,
-    usage_of,
-)
+from chatsnapshot.adapters.strands.contents import as_value, output_of, parts_of, results_in, usage_of
 from chatsnapshot.adapters.strands.finding import child_before, earlier_of
 from chatsnapshot.clock import time_text, uuid7, uuid_text
 
@@ -54,7 +46,7 @@ class Left(NamedTuple):
 
 
 class Turn:
-    """A run of an agent. Nothing here raises but what the runtime raises."""
+    """A run of an agent: builds the events of what its hooks tell, and records none."""
 
     def __init__(self, recorder: StrandsRecorder, run: ObservedRun, event: Any) -> None:
         self.recorder = recorder
@@ -99,8 +91,8 @@ class Turn:
             turn._pending.update(left.pending)
         return turn
 
-    async def open(self) -> None:
-        """Tell that it begins, or goes on with what a person answered."""
+    def opening(self) -> list[Event]:
+        """It begins, or goes on with what a person answered."""
         agent = self._event.agent
         made: list[Event] = []
         if self.run.resumed:
@@ -110,41 +102,43 @@ class Turn:
             "session": getattr(getattr(agent, "_session_manager", None), "session_id", None),
             "instructions": getattr(agent, "system_prompt", None),
             "description": getattr(agent, "description", None),
-            "runtime_version": version_of("strands-agents"),
+            "runtime_version": self.recorder.version,
         }
         before, of = self.recorder.going_on.pop(agent, (None, None))
         if of is not None and of() is not None and not self.run.resumed:
             facts["cause"] = before
         made.append(self.run.started(**{name: value for name, value in facts.items() if value}))
-        await self.recorder.arecord(*made)
+        return made
 
     # --- messages and models ------------------------------------------------------------------------------
 
-    async def said(self, event: Any) -> None:
+    def said(self, event: Any) -> list[Event]:
         """A message came into the conversation: of a user, of the model, or with the results of tools."""
         message = event.message
         made = self._settled(message)
         parts = parts_of(message)
         if parts:
             made.append(self.run.message(str(message.get("role") or "user"), parts))
-            self._pending.update(calls_in(message))
-        await self._tell(*made)
+            for part in parts:
+                if part["type"] == "tool_call":
+                    self._pending[str(part["id"])] = str(part["name"]), part["arguments"]
+        return self._after_held(*made)
 
-    async def replaced(self, event: Any) -> None:
+    def replaced(self, event: Any) -> list[Event]:
         """A message of the conversation was replaced by another."""
-        parts = [*parts_of(event.message)]
+        parts = parts_of(event.message)
         results = [as_value(result) for result in results_in(event.message)]
-        await self._tell(self.run.state("message_updated", value={"parts": parts, "results": results}))
+        return self._after_held(self.run.state("message_updated", value={"parts": parts, "results": results}))
 
-    async def asking(self, event: Any) -> None:
+    def asking(self, event: Any) -> None:
         """The model is about to be called, unless a hook answers in its place."""
         self._began = time.time_ns()
         self._denied = bool(event.cancel)
 
-    async def answered(self, event: Any) -> None:
+    def answered(self, event: Any) -> list[Event]:
         """The model answered or failed; the message of an answer that counts comes next."""
         if self._denied:
-            return
+            return []
         response = event.stop_response
         message = getattr(response, "message", None) or {}
         model = event.agent.model
@@ -155,44 +149,50 @@ class Turn:
             usage=usage_of(message),
             finish_reason=getattr(response, "stop_reason", None),
             error=event.exception,
-            **({"retried": True} if event.retry else {}),
+            retried=True if event.retry else None,
         )
         if event.exception is None and not event.retry:
             self._held.append(call)
-        else:
-            await self._tell(call)
+            return []
+        return self._after_held(call)
 
     # --- tools --------------------------------------------------------------------------------------------
 
-    async def calling(self, event: Any) -> None:
-        """A tool is about to be called, unless a person is to be asked first."""
-        call_id, name = _use(event.tool_use)
-        if asks_first(event, event.agent):
-            return
+    def calling(self, call_id: str, event: Any) -> list[Event]:
+        """A tool is about to be called; nothing is told of one that waited for somebody and goes on."""
         self._pending.pop(call_id, None)
-        if call_id not in self.run.calls:  # one that waited for somebody goes on
-            more = {"executed": False} if event.cancel_tool else {}
-            arguments = plain(event.tool_use.get("input"))
-            await self._tell(self.run.tool_call(call_id, name, arguments, **more))
+        if call_id in self.run.calls:
+            return []
+        use = event.tool_use
+        executed = False if event.cancel_tool else None
+        call = self.run.tool_call(call_id, _name_in(use), use.get("input"), executed=executed)
+        return self._after_held(call)
+
+    def inside(self, call_id: str) -> None:
+        """What happens from here on happens in the tool."""
         self._tokens[call_id] = self.run.enter(call_id)
 
-    async def called(self, event: Any) -> None:
+    def called(self, event: Any) -> list[Event]:
         """A tool gave something, failed, or was refused."""
-        call_id, name = _use(event.tool_use)
+        call_id, name = id_in(event.tool_use), _name_in(event.tool_use)
         self.run.leave(self._tokens.pop(call_id, None))
         call = self.run.calls.get(call_id)
         if call is None:
-            return  # answered already: it goes on in the background
-        facts = {
-            "duration_ns": None if event.duration is None else round(event.duration * 1e9),
-            **({"retried": True} if event.retry else {}),
-        }
-        await self._tell(self._gave(call_id, name, event.result, event.exception, **facts))
+            return []  # answered already: it goes on in the background
         if name == _HANDOFF and event.result.get("status") != "error":
             for flow in self.recorder.flows():
                 flow.handing(event.agent, call)
+        gave = self._gave(
+            call_id,
+            name,
+            event.result,
+            event.exception,
+            duration_ns=None if event.duration is None else round(event.duration * 1e9),
+            retried=True if event.retry else None,
+        )
+        return self._after_held(gave)
 
-    async def all_called(self, event: Any) -> None:
+    def all_called(self, event: Any) -> None:
         """All tools of a message are through, or wait for somebody."""
         while self._tokens:
             self.run.leave(self._tokens.popitem()[1])
@@ -218,9 +218,10 @@ class Turn:
                 made.append(self._gave(call_id, None, result))
         return made
 
-    async def _tell(self, *events: Event) -> None:
+    def _after_held(self, *events: Event | None) -> list[Event]:
+        """These events behind the model call that is held, so that they are recorded together."""
         held, self._held = self._held, []
-        await self.recorder.arecord(*held, *events)
+        return [*held, *(event for event in events if event is not None)]
 
     # --- the end ------------------------------------------------------------------------------------------
 
@@ -236,7 +237,7 @@ class Turn:
         self._watched = weakref.finalize(event, lost)
         self._watched.atexit = False
 
-    async def close(self, event: Any) -> None:
+    def closing(self, event: Any) -> list[Event]:
         """The invocation is over: completed, waiting, cancelled or failed."""
         result = event.result
         made: list[Event | None] = []
@@ -256,15 +257,10 @@ class Turn:
             made.append(self.run.completed(output_of(result), stop_reason=result.stop_reason))
         if self.run.ended is not None:
             self.recorder.going_on[event.agent] = (self.run.ended, weakref.ref(event))
-        await self._over(*made)
-
-    async def _over(self, *events: Event | None) -> None:
-        """Nothing more happens in this run."""
         if self._watched is not None:
             self._watched.detach()
         self.recorder.end(self.run)
-        held, self._held = self._held, []
-        await self.recorder.arecord(*held, *events)
+        return self._after_held(*made)
 
     def _broke(self, error: BaseException | None) -> Event | None:
         if error is not None:
@@ -309,8 +305,13 @@ def _model_facts(model: Any) -> dict[str, Any]:
     return {"model": header_text(found) if found else None, "provider": known}
 
 
-def _use(use: Mapping[str, Any]) -> tuple[str, str]:
-    return str(use.get("toolUseId") or uuid_text(uuid7()[0])), str(use.get("name") or "tool")
+def id_in(use: Mapping[str, Any]) -> str:
+    """The id of a tool call."""
+    return str(use.get("toolUseId") or uuid_text(uuid7()[0]))
+
+
+def _name_in(use: Mapping[str, Any]) -> str:
+    return str(use.get("name") or "tool")
 
 
 def _waits(runner: Any) -> bool:
@@ -334,7 +335,8 @@ def unanswered(runner: Any) -> list[Any]:
 
 def asks_first(event: Any, runner: Any) -> bool:
     """Whether another hook of this event asks a person, so that what it is about does not happen yet."""
-    return any(interrupt.id == event._interrupt_id(interrupt.name) for interrupt in unanswered(runner))
+    waiting = unanswered(runner)
+    return bool(waiting) and any(one.id == event._interrupt_id(one.name) for one in waiting)
 
 
 def stopped(run: ObservedRun, error: BaseException) -> Event | None:
