@@ -26,8 +26,8 @@ tell of no tools (A2A), the question and the answer."""
 STORIES = ("parallel_tools", "plain")
 """What is played: the first of these that the runtime has."""
 ADDED_MAX = 1.5
-GROWN_EVENTS = 600
-"""More than fit into the 1,000 pages after which SQLite begins its log anew."""
+GROWN_EVENTS = 1_000
+"""More than fit into the 4,000 pages after which SQLite begins its log anew, at some five pages a commit."""
 ADAPTERS = (
     *("langgraph", "openai_agents", "pydantic_ai", "crewai", "google_adk", "agent_framework"),
     "autogen_agentchat",

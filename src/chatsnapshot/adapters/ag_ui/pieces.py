@@ -12,6 +12,8 @@ __all__ = ["Pieces"]
 _TEXT, _TOOL, _THOUGHT = "TEXT_MESSAGE", "TOOL_CALL", "REASONING_MESSAGE"
 _ENDINGS = ("_START", "_CONTENT", "_ARGS", "_END", "_CHUNK")
 _IDS = {_TEXT: "messageId", _THOUGHT: "messageId", _TOOL: "toolCallId"}
+_PIECES = {what + ending: (what, ending) for what in _IDS for ending in _ENDINGS}
+"""The types that are pieces: ``{"TEXT_MESSAGE_CONTENT": ("TEXT_MESSAGE", "_CONTENT"), …}``."""
 
 
 class Pieces:
@@ -25,13 +27,13 @@ class Pieces:
     @staticmethod
     def takes(kind: str) -> bool:
         """Whether an event of this type is a piece."""
-        return _split(kind) is not None
+        return kind in _PIECES
 
     def before(self, kind: str, event: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What is over because an event of this type comes."""
         if self._chunked is None:
             return []
-        found = _split(kind)
+        found = _PIECES.get(kind)
         if found is not None and found[1] == "_CHUNK" and found[0] == self._chunked[0]:
             named = event.get(_IDS[found[0]])
             if named is None or str(named) == self._chunked[1]:
@@ -40,9 +42,7 @@ class Pieces:
 
     def take(self, kind: str, event: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Add a piece; gives what is whole with it."""
-        found = _split(kind)
-        assert found is not None
-        what, ending = found
+        what, ending = _PIECES[kind]
         named = event.get(_IDS[what])
         key = self._chunked if named is None and self._chunked is not None else (what, str(named))
         if ending == "_END":
@@ -88,11 +88,3 @@ def _begun(what: str, known: str, event: Mapping[str, Any]) -> dict[str, Any]:
         "timestamp": event.get("timestamp"),
         "text": "",
     }
-
-
-def _split(kind: str) -> tuple[str, str] | None:
-    """``("TEXT_MESSAGE", "_CONTENT")``; ``None`` for a type that is no piece."""
-    for ending in _ENDINGS:
-        if kind.endswith(ending) and kind.removesuffix(ending) in _IDS:
-            return kind.removesuffix(ending), ending
-    return None

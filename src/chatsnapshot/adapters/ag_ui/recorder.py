@@ -70,7 +70,8 @@ class AgUiRecorder(RuntimeRecorder):
     async def _atee(self, events: Any, reader: _Reader) -> AsyncIterator[Any]:
         try:
             async for item in events:
-                await self.arecord(*reader.made(item))
+                if made := reader.made(item):
+                    await self.arecord(*made)
                 yield item
         except BaseException as error:
             await self.arecord(*reader.over(error))
@@ -84,7 +85,8 @@ class AgUiRecorder(RuntimeRecorder):
     def _tee(self, events: Any, reader: _Reader) -> Iterator[Any]:
         try:
             for item in events:
-                self.record(*reader.made(item))
+                if made := reader.made(item):
+                    self.record(*made)
                 yield item
         except BaseException as error:
             self.record(*reader.over(error))

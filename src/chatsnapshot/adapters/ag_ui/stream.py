@@ -49,12 +49,14 @@ class Stream:
             return self._started(event)
         if self._run is None or self._silent or kind in _SILENT or kind.startswith("THINKING_"):
             return []
-        made = self._whole(self._pieces.before(kind, event))
+        whole = self._pieces.before(kind, event)
+        if Pieces.takes(kind):
+            whole += self._pieces.take(kind, event)
+            return self._whole(whole) if whole else whole
+        made = self._whole(whole)
         handler = getattr(self, f"_on_{kind.lower()}", None)
         if handler is not None:
             made += handler(event)
-        elif Pieces.takes(kind):
-            made += self._whole(self._pieces.take(kind, event))
         elif kind:
             run = self._of(event)
             made.append(

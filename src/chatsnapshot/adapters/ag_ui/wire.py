@@ -36,6 +36,8 @@ def as_wire(value: Any) -> dict[str, Any] | None:
 
 
 def _camel(name: str) -> str:
+    if "_" not in name:
+        return name
     head, *rest = name.split("_")
     return head + "".join(word.title() for word in rest) if head else name
 
