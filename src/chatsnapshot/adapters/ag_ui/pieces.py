@@ -41,12 +41,13 @@ class Pieces:
         return self._close(self._chunked, event)
 
     def take(self, kind: str, event: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Add a piece; gives what is whole with it."""
+        """Add a piece; gives what is whole with it, or because it comes."""
+        whole = [] if self._chunked is None else self.before(kind, event)
         what, ending = _PIECES[kind]
         named = event.get(_IDS[what])
         key = self._chunked if named is None and self._chunked is not None else (what, str(named))
         if ending == "_END":
-            return self._close(key, event)
+            return whole + self._close(key, event)
         piece = self._open.get(key)
         if piece is None:
             piece = self._open[key] = _begun(what, key[1], event)
@@ -54,7 +55,7 @@ class Pieces:
             self._chunked = key
             piece["name"] = piece["name"] or event.get("toolCallName") or event.get("name")
         piece["text"] += str(event.get("delta") or "")
-        return []
+        return whole
 
     def rest(self) -> list[dict[str, Any]]:
         """What never ended."""

@@ -133,8 +133,11 @@ class _Reader:
         """The events that an item of the stream comes to."""
         events: list[Event] = []
         with self._recorder.guarded():
-            for event in self._events(item):
-                events += self._stream.saw(event)
+            if isinstance(item, (str, bytes, bytearray)):
+                for event in self._sse.feed(item if isinstance(item, str) else bytes(item)):
+                    events += self._stream.saw(event)
+            elif (wire := as_wire(item)) is not None:
+                events = self._stream.saw(wire)
         return events
 
     def over(self, error: BaseException | None) -> list[Event]:
@@ -143,9 +146,3 @@ class _Reader:
         with self._recorder.guarded():
             events = self._stream.over(error, left=error is not None and not isinstance(error, Exception))
         return events
-
-    def _events(self, item: Any) -> Iterable[dict[str, Any]]:
-        if isinstance(item, (str, bytes, bytearray)):
-            return self._sse.feed(item if isinstance(item, str) else bytes(item))
-        wire = as_wire(item)
-        return () if wire is None else (wire,)

@@ -47,13 +47,14 @@ class Stream:
         kind = str(event.get("type") or "")
         if kind == "RUN_STARTED":
             return self._started(event)
-        if self._run is None or self._silent or kind in _SILENT or kind.startswith("THINKING_"):
+        if self._run is None or self._silent:
             return []
-        whole = self._pieces.before(kind, event)
         if Pieces.takes(kind):
-            whole += self._pieces.take(kind, event)
-            return self._whole(whole) if whole else whole
-        made = self._whole(whole)
+            whole = self._pieces.take(kind, event)
+            return self._whole(whole) if whole else []
+        if kind in _SILENT or kind.startswith("THINKING_"):
+            return []
+        made = self._whole(self._pieces.before(kind, event))
         handler = getattr(self, f"_on_{kind.lower()}", None)
         if handler is not None:
             made += handler(event)

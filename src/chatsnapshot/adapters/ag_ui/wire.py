@@ -29,7 +29,9 @@ def as_wire(value: Any) -> dict[str, Any] | None:
     """
     dump = getattr(value, "model_dump", None)
     if callable(dump):
-        value = dump(mode="json", by_alias=True, exclude_none=True)
+        dumped = dump(mode="json", by_alias=True, exclude_none=True)
+        # Such a dump is plain already.
+        return {_camel(key): item for key, item in dumped.items()} if type(dumped) is dict else None
     if not isinstance(value, Mapping):
         return None
     return {_camel(str(key)): plain(item) for key, item in value.items()}
