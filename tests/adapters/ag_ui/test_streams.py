@@ -11,6 +11,7 @@ import pytest
 
 import chatsnapshot
 from chatsnapshot.adapters.ag_ui import AgUiRecorder
+from chatsnapshot.adapters.ag_ui.wire import as_wire
 
 THREAD, RUN = "t-1", "r-1"
 INPUT: dict[str, Any] = {
@@ -122,6 +123,16 @@ def test_a_run_is_recorded_with_what_it_told_put_together() -> None:
         (end,) = of(ledger, "execution.run_completed")
         assert end.payload["output"] == "done"
         assert recorder.safe.failures == 0
+
+
+def test_a_model_is_read_as_the_json_that_it_dumps() -> None:
+    core = pytest.importorskip("ag_ui.core")
+    pydantic = pytest.importorskip("pydantic")
+    adapter = pydantic.TypeAdapter(core.Event)
+    known = [one for one in CAPTURE if one["type"] not in ("THINKING_START", "SOMETHING_NEW")]
+    for one in (*known, {**known[0], "ownField": {"own_key": 1}}, {**known[0], "timestamp": 7}):
+        model = adapter.validate_python(one)
+        assert as_wire(model) == json.loads(model.model_dump_json(by_alias=True, exclude_none=True))
 
 
 def test_models_mappings_and_sse_in_any_pieces_are_the_same_history() -> None:

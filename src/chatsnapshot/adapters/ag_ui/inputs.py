@@ -43,19 +43,19 @@ def told_by_input(
         message_id = str(message.get("id"))
         is_result = message.get("role") == "tool"
         kind = "execution.tool_result" if is_result else "execution.message"
-        own = _event_id(run, kind, at(f"message {message_id}"))
+        ids = at(f"message {message_id}")
+        own = _event_id(run, kind, ids)
         if known.messages.setdefault(message_id, own) != own:
             continue  # sent along again, as every page sends what was said
         if is_result:
-            made.append(_result(run, message, at(f"message {message_id}")))
+            made.append(_result(run, message, ids))
         elif parts := content_parts(message.get("content")):
             shown = {"value": message.get("content"), "element": "message", "message_id": message_id}
             shown["recipient"] = run.agent
             by = message.get("name") or "user"
             made.append(run.event("ui.input_received", {**shown, **at(f"input {message_id}")}, by=by))
             role = "user" if message.get("role") == "user" else "system"
-            facts = {"name": message.get("name"), "message_id": message_id, **at(f"message {message_id}")}
-            made.append(run.message(role, parts, **facts))
+            made.append(run.message(role, parts, name=message.get("name"), message_id=message_id, **ids))
     return made
 
 
