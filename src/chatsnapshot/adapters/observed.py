@@ -13,7 +13,7 @@ from chatsnapshot.adapters.plain import describe_error, header_text, plain
 from chatsnapshot.adapters.policy import Event, new_event
 from chatsnapshot.clock import idempotent_uuid, time_text, uuid_text
 
-__all__ = ["Earlier", "ObservedRun", "error_facts"]
+__all__ = ["Earlier", "ObservedRun", "Unanswered", "error_facts"]
 
 
 THE_AGENT = ""
@@ -33,6 +33,15 @@ class Earlier(NamedTuple):
     """The run that left it."""
     names: Mapping[str, str] = {}
     """Names of the tools of the open calls, by call id."""
+
+
+class Unanswered(NamedTuple):
+    """What the next message of a model is an answer to, in one of several lines of work beside each other in a run."""
+
+    results: tuple[str, ...] = ()
+    """Results of tools that no model was asked with."""
+    call: str | None = None
+    """The call of a model whose message has not come."""
 
 
 class ObservedRun:
@@ -91,6 +100,15 @@ class ObservedRun:
         self._answer: str | None = None
         self._results: list[str] = []
         self._replying: str | None = None
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """What the next message of a model answers; set it before what is built for another line of work."""
+        return Unanswered(tuple(self._results), self._replying)
+
+    @unanswered.setter
+    def unanswered(self, unanswered: Unanswered) -> None:
+        self._results, self._replying = [*unanswered.results], unanswered.call
 
     # --- the life of the run ------------------------------------------------------------------------------
 
@@ -264,7 +282,10 @@ class ObservedRun:
         facts = {"run_id": self.run_id, **own, **payload, **options}
         cause, links = facts.pop("cause", None), facts.pop("links", None)
         attributes, at_ns = dict(facts.pop("attributes", None) or {}), facts.pop("at_ns", None)
-        native_id = facts.pop("native_id", None)
+        native_id, event_id = facts.pop("native_id", None), None
+        if native_id is not None:
+            name = f"{self.runtime}|{self.native_run_id}|{native_id}|{event_type}"
+            event_id = uuid_text(idempotent_uuid(self.correlation_id, name))
         if links:
             attributes["links"] = [*links]
         made = new_event(
@@ -278,14 +299,11 @@ class ObservedRun:
                 "name": _name_of(actor),
             },
             attributes=attributes or None,
+            event_id=event_id,
+            at_ns=None if at_ns is None else int(at_ns),
         )
-        if at_ns is not None:
-            made["timestamp"] = time_text(int(at_ns))
-        if native_id is not None:
-            name = f"{self.runtime}|{self.native_run_id}|{native_id}|{event_type}"
-            made["event_id"] = uuid_text(idempotent_uuid(self.correlation_id, name))
-            if at_ns is None:
-                made["timestamp"] = None  # the ledger's, which is not compared when it is recorded again
+        if native_id is not None and at_ns is None:
+            made["timestamp"] = None  # the ledger's, which is not compared when it is recorded again
         self.last = made["event_id"]
         return made
 

@@ -9,6 +9,7 @@ from typing import Any
 from chatsnapshot.adapters.langgraph.chains import ask, hand_over
 from chatsnapshot.adapters.langgraph.telling import answer_of, commands_in, model_facts, result_of, said
 from chatsnapshot.adapters.langgraph.watch import Facts, Place, Watch
+from chatsnapshot.adapters.observed import Unanswered
 from chatsnapshot.adapters.payloads import text
 from chatsnapshot.adapters.plain import plain
 from chatsnapshot.adapters.policy import Event
@@ -95,13 +96,14 @@ def model_error(watch: Watch, run_id: Any, error: BaseException) -> None:
 
 
 def _asked(place: Place) -> dict[str, Any]:
-    """When a model was asked, and what made it: the results of the tools in its own graph, else what came before."""
-    graph = place.graph
-    asked: dict[str, Any] = {"started_at": time_text(place.began_ns), "duration_ns": place.duration_ns}
-    if not graph.has_results:
-        asked["cause"] = place.run.last
-    graph.has_results = False
-    return asked
+    """When a model was asked, and for how long; whatever it is in has had its answer by that."""
+    level: Place | None = place
+    while level is not None and level.run is place.run:
+        level.asked = True
+        if level is not place.context:
+            level.unanswered = Unanswered()  # an inner graph answered in its place
+        level = level.above
+    return {"started_at": time_text(place.began_ns), "duration_ns": place.duration_ns}
 
 
 # --- tools ------------------------------------------------------------------------------------------------
@@ -161,7 +163,6 @@ def _result(
         call = run.calls.get(place.call_id)
         events: list[Event] = [run.tool_result(place.call_id, place.name, **facts)]
         place.heard.results.add(place.call_id)
-        around.graph.has_results = True
         for command in commands_in(output):
             events += hand_over(place, run, command.goto, cause=call)
         if place.is_run:

@@ -9,7 +9,7 @@ from typing import Any
 from chatsnapshot.adapters.langgraph.leaving import when_cancelled
 from chatsnapshot.adapters.langgraph.telling import commands_in, messages_in, output_of, rest_of, said
 from chatsnapshot.adapters.langgraph.watch import Facts, Place, Watch
-from chatsnapshot.adapters.observed import ObservedRun
+from chatsnapshot.adapters.observed import ObservedRun, Unanswered
 from chatsnapshot.adapters.plain import describe_error, plain
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.events.fields import error_text
@@ -103,7 +103,13 @@ def _node(watch: Watch, facts: Facts, above: Place, inputs: Any) -> None:
         if graph.step != step or graph.step_cause is None:
             # What one step does side by side has one cause: what the step before came to.
             graph.step, graph.step_cause = step, graph.last or graph.context.last
+            graph.step_results = (*(() if graph.asked else graph.step_results), *graph.came)
+            graph.came, graph.asked = (), False
+        elif not facts.is_node and graph.asked:
+            graph.came, graph.asked = (), False
         place.last = graph.step_cause
+        # Tasks of the functional API have one step, and begin after each other or beside each other.
+        place.unanswered = Unanswered(graph.step_results if facts.is_node else graph.came)
         with watch.inside(place) as run:
             watch.recorder.record(run.state(facts.name, node=facts.name, step=step, status="started"))
         watch.enter(place)
@@ -159,8 +165,10 @@ def _node_end(watch: Watch, place: Place, outputs: Any, status: str, reason: str
         for command in commands_in(outputs):
             events += hand_over(place, run, command.goto, inside_node=True)
         watch.recorder.record(*events)
-    if place.above is not None:
-        place.above.last = place.last
+    if (graph := place.above) is not None:
+        graph.last = place.last
+        results = [one for one in place.unanswered.results if one not in graph.step_results]
+        graph.came = (*graph.came, *(one for one in results if one not in graph.came))
 
 
 def hand_over(

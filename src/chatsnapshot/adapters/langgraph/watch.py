@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from chatsnapshot.adapters.langgraph.telling import Said, is_message, said
-from chatsnapshot.adapters.observed import ObservedRun
+from chatsnapshot.adapters.observed import ObservedRun, Unanswered
 from chatsnapshot.adapters.places import Parent, Token, enter, leave
 from chatsnapshot.adapters.policy import Event
 
@@ -124,8 +124,14 @@ class Place:
         self.paused: str | None = None
         self.checkpoint_id: str | None = None
         self.query: str | None = None
-        self.has_results = False
-        """Whether tools of this graph answered, and no model was asked since."""
+        self.unanswered = Unanswered()
+        """What the next message of a model in this context answers; only of runs, nodes and tool calls."""
+        self.asked = False
+        """Whether a model was asked in here; of a graph, in the step that goes on."""
+        self.came: tuple[str, ...] = ()
+        """Of a graph: results of tools in the step that goes on."""
+        self.step_results: tuple[str, ...] = ()
+        """Of a graph: results of tools that each node of the step may answer."""
         self.step: Any = None
         self.step_cause: str | None = None
         self.parties: set[str] = set()
@@ -141,14 +147,6 @@ class Place:
         """The nearest run, node or tool call."""
         place = self
         while place.above is not None and not place.is_run and place.kind not in ("node", "tool"):
-            place = place.above
-        return place
-
-    @property
-    def graph(self) -> Place:
-        """The nearest graph, or the run."""
-        place = self
-        while place.above is not None and not place.is_run and not place.is_graph:
             place = place.above
         return place
 
@@ -321,10 +319,12 @@ class Watch:
         with place.tree.lock:
             agent = run.agent
             run.last, run.agent = context.last or run.last, place.agent
+            run.unanswered = context.unanswered
             try:
                 yield run
             finally:
                 context.last, run.agent = run.last, agent
+                context.unanswered = run.unanswered
 
     # --- code inside of nodes and tools -----------------------------------------------------------------------
 
