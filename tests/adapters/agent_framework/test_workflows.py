@@ -232,3 +232,35 @@ def test_a_workflow_made_of_a_function_is_recorded_with_its_steps_and_questions(
         assert answer.causation_id == question.event_id
         started = [one.payload["name"] for one in of(ledger, "system.task_started")]
         assert "shout" in started
+
+
+@pytest.mark.parametrize("first", ["one", "two"])
+def test_executors_beside_each_other_have_one_cause_whichever_begins_first(first: str) -> None:
+    other = "two" if first == "one" else "one"
+    ended = asyncio.Event()
+
+    class Split(af.Executor):  # type: ignore[misc]
+        async def split(self, text: str, ctx: Any) -> None:
+            await ctx.send_message(text)
+
+    class Beside(af.Executor):  # type: ignore[misc]
+        async def work(self, text: str, ctx: Any) -> None:
+            await (asyncio.sleep(0) if self.id == first else ended.wait())
+            ended.set()
+            await ctx.yield_output(f"{text} {self.id}")
+
+    Split.split.__annotations__ = {"text": str, "ctx": af.WorkflowContext[str]}
+    Beside.work.__annotations__ = {"text": str, "ctx": af.WorkflowContext[str, str]}
+    Split.split, Beside.work = af.handler(Split.split), af.handler(Beside.work)
+    start = Split(id="start")
+    builder = af.WorkflowBuilder(name="case", start_executor=start)
+    both = [Beside(id=first), Beside(id=other)]
+    flow = builder.add_fan_out_edges(start, both).build()
+
+    with chatsnapshot.open("memory:", validation="strict") as ledger:
+        asyncio.run(events_of(AgentFrameworkRecorder(ledger).attach(flow), False, "go"))
+        tasks = {entry.payload["name"]: entry for entry in of(ledger, "system.task_started")}
+        cause = ledger.get(tasks["one"].causation_id)
+        assert cause.event_id == tasks["two"].causation_id
+        assert (cause.event_type, cause.payload["name"]) == ("execution.state_change", "superstep")
+        assert {entry.payload["output"] for entry in of(ledger, "execution.output")} == {"go one", "go two"}

@@ -81,6 +81,8 @@ class _Flow:
         """How often each executor was called."""
         self._begun: dict[str, str] = {}
         """Executor to the event that says it began."""
+        self._superstep: str | None = None
+        """The event that says that the executors of a superstep begin, which go on beside each other."""
         self._pending = False
         self._output: Any = None
         self._error: Any = None
@@ -134,7 +136,9 @@ class _Flow:
         if kind in _NOTHING_NEW:
             return None
         if kind == "superstep_started":
-            return self.run.state("superstep", value=event.iteration)
+            made = self.run.state("superstep", value=event.iteration)
+            self._superstep = made["event_id"]
+            return made
         if kind.startswith("executor_"):
             return self._task(kind, executor, event)
         cause = self._begun.get(executor or "")
@@ -166,7 +170,8 @@ class _Flow:
         task = {"task_id": f"{executor}-{self._calls[executor]}", "name": executor}
         task["workflow_id"] = self.run.run_id
         if begins:
-            made = self.run.event("system.task_started", {**task, "input": as_facts(event.data)})
+            facts = {**task, "input": as_facts(event.data), "cause": self._superstep}
+            made = self.run.event("system.task_started", facts)
             self._begun[executor] = made["event_id"]
             return made
         task["cause"] = self._begun.pop(executor, "") or None  # type: ignore[assignment]
