@@ -62,7 +62,8 @@ class Strand:
         yield from self._results(event, branch)
         yield self.state(event)
         for name, version in (event.actions.artifact_delta or {}).items():
-            yield run.event("execution.artifact", {"name": name, "version": version})
+            kept = {"name": name, "version": version}
+            yield run.event("execution.artifact", {**kept, **self._follows(branch)})
         if event.error_code and not event.content:
             yield from self.errors()
         if event.output is not None:
@@ -102,7 +103,8 @@ class Strand:
     def state(self, event: Any) -> Event | None:
         """What an event changes in the state of the session, the user or the app."""
         delta = event.actions.state_delta if event.actions else None
-        return self.run.state("session state", to=plain(delta)) if delta else None
+        follows = self._follows(self._within(event.branch))
+        return self.run.state("session state", to=plain(delta), **follows) if delta else None
 
     @property
     def waits_for(self) -> str | None:
@@ -126,7 +128,7 @@ class Strand:
                 found = found.rpartition(".")[0]
             ends = tails.get(found, [])
         else:
-            ends = [one for name, several in tails.items() if name for one in several] or tails.get("", [])
+            ends = [one for name in sorted(tails) if name for one in tails[name]] or tails.get("", [])
         return {"cause": ends[-1], "links": ends[:-1]} if ends else {}
 
     def follow(self, *ends: str | None, branch: str = "") -> None:
