@@ -99,7 +99,11 @@ def _plain(value: Any, depth: int, path: tuple[int, ...]) -> Any:
 
 
 def _key(key: Any) -> Any:
-    return key if isinstance(key, (*_SCALARS, uuid.UUID, datetime.date, enum.Enum)) else _text(key)
+    return (
+        key
+        if type(key) is str or isinstance(key, (*_SCALARS, uuid.UUID, datetime.date, enum.Enum))
+        else _text(key)
+    )
 
 
 def _fields(value: Any) -> list[tuple[str, Any]] | None:

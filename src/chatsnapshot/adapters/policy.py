@@ -57,12 +57,14 @@ def new_event(
     causation_id: str | None = None,
     source: Mapping[str, Any] | None = None,
     attributes: Mapping[str, Any] | None = None,
+    event_id: str | None = None,
+    at_ns: int | None = None,
 ) -> Event:
-    """An event that happened now, with an id of its own."""
+    """An event with an id of its own that happened now, unless ``event_id`` and ``at_ns`` say otherwise."""
     return {
-        "event_id": uuid_text(new_id()),
+        "event_id": event_id or uuid_text(new_id()),
         "event_type": event_type,
-        "timestamp": time_text(time.time_ns()),
+        "timestamp": time_text(time.time_ns() if at_ns is None else at_ns),
         "source": source,
         "correlation_id": correlation_id,
         "causation_id": causation_id,

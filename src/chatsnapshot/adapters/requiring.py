@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 from operator import attrgetter
@@ -40,6 +41,7 @@ def need(module: str, *names: str, extra: str, versions: str, what: str | None =
     return found
 
 
+@functools.lru_cache(64)
 def version_of(*distributions: str) -> str | None:
     """The installed version of the first of these distributions that there is."""
     for name in distributions:
