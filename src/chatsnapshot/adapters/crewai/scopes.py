@@ -77,6 +77,17 @@ class Scope:
         """Our event that this is inside of."""
         return next((scope.cause for scope in self.up() if scope.cause is not None), None)
 
+    @property
+    def before(self) -> str | None:
+        """Our event that what happens here follows from, whatever goes on beside it."""
+        for scope in self.up():
+            acting = scope.acting or scope.worker
+            if acting is not None and acting.last is not None:
+                return acting.last
+            if scope.cause is not None:
+                return scope.cause
+        return None
+
 
 class Scopes:
     """The open scopes of all runs, by CrewAI's event id."""

@@ -117,7 +117,8 @@ def happened(above: Scope, source: Any, event: Any) -> Iterator[Event | None]:
     elif kind == "flow_input_received":
         yield run.answer(_question(event), content=event.response, at_ns=at)
     elif kind in ("tool_selection_error", "tool_validate_input_error"):
-        yield run.state(kind, to=str(event.tool_name), reason=str(event.error), at_ns=at)
+        facts = {"to": str(event.tool_name), "reason": str(event.error), "cause": above.before}
+        yield run.state(kind, **facts, at_ns=at)
 
 
 # --- tasks and agents -----------------------------------------------------------------------------------------
@@ -352,7 +353,7 @@ def _remembered(scope: Scope, event: Any) -> Event:
     found = {key: plain(getattr(event, name, None))}
     if kind == "execution.retrieval":
         found["documents"] = [{"content": event.retrieved_knowledge}] if event.retrieved_knowledge else []
-    return acting_in(scope).event(kind, {**facts, **found}, at_ns=ns(event.timestamp))
+    return acting_in(scope).event(kind, {**facts, **found}, cause=scope.before, at_ns=ns(event.timestamp))
 
 
 def ns(moment: Any) -> int:
