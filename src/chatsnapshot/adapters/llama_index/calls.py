@@ -217,7 +217,5 @@ def raised(place: Place, error: BaseException) -> None:
 
 
 def _result(place: Place, facts: dict[str, Any]) -> None:
-    with place.watched.at(place) as (run, events):
+    with place.watched.at(place.above or place) as (run, events):
         events.append(run.tool_result(place.call_id, place.name, **facts))
-        if place.above is not None and not place.above.context.is_run:
-            place.above.context.last = run.last

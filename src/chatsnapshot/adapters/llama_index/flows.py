@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chatsnapshot.adapters.llama_index import agents
 from chatsnapshot.adapters.llama_index.engines import ended
@@ -11,7 +11,7 @@ from chatsnapshot.adapters.llama_index.questions import Questions
 from chatsnapshot.adapters.llama_index.snapshots import Snapshots
 from chatsnapshot.adapters.llama_index.telling import event_facts, is_a, output_of
 from chatsnapshot.adapters.llama_index.watched import Place, Watched, begin
-from chatsnapshot.adapters.observed import ObservedRun, error_facts
+from chatsnapshot.adapters.observed import ObservedRun, Unanswered, error_facts
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.adapters.requiring import version_of
 
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["Flow"]
 
 _RUN_ID = "llamaindex.run_id"
+_EMITTED_MAX = 1_000
+
+
+class _Emitted(NamedTuple):
+    event: Any
+    cause: str | None
+    unanswered: Unanswered
+    """What models that are asked because of it answer."""
+
+
+_NOTHING = _Emitted(None, None, Unanswered())
 
 
 class Flow(Watched):
@@ -47,8 +58,8 @@ class Flow(Watched):
         self._snapshots = snapshots
         self._start_event: Any = None
         self._counts: Counter[str] = Counter()
-        self._emitted: dict[int, tuple[Any, str | None]] = {}
-        """Events that steps gave, and what they follow from."""
+        self._emitted: dict[int, _Emitted] = {}
+        """Events that steps gave, of which several steps may begin, and which may be tried again."""
         self._unfinished: list[tuple[Any, Place]] = []
         """Steps that gave nothing: they are done, or wait for something."""
 
@@ -120,12 +131,13 @@ class Flow(Watched):
                     "name": name,
                 }
                 place.facts["given"] = given
-                cause = self._emitted.pop(id(given), (None, None))[1]
+                emitted = self._emitted.get(id(given), _NOTHING)
+                place.unanswered = emitted.unanswered
                 made.append(
                     run.event(
                         "system.task_started",
                         {**_task(place), "event": type(given).__name__, "input": event_facts(given)},
-                        cause=cause or run.started_event,
+                        cause=emitted.cause or run.started_event,
                     )
                 )
                 place.last = run.last
@@ -149,7 +161,7 @@ class Flow(Watched):
             events.append(run.event("system.task_completed", {**facts, "output": output}))
             for one in result if isinstance(result, list) else (result,):
                 if one is not None:
-                    self._emitted[id(one)] = (one, run.last)
+                    self._emit(one, run.last, place)
 
     def failed(self, place: Place, error: BaseException) -> None:
         """A step raised."""
@@ -182,7 +194,7 @@ class Flow(Watched):
         for one in tick.result:
             given = getattr(one, "result", None)
             if is_a(given, "InputRequiredEvent"):
-                self.questions.asked(given, self._emitted.get(id(given), (None, None))[1], None)
+                self.questions.asked(given, self._emitted.get(id(given), _NOTHING).cause, None)
 
     def _place_of(self, tick: Any) -> Place | None:
         name = str(tick.step_id).rpartition("/")[2]
@@ -193,12 +205,17 @@ class Flow(Watched):
     def sent(self, event: Any, place: Place | None) -> None:
         """A step sent an event to others: what they do is caused by it."""
         if event is not None and place is not None and not self.is_agent:
-            self._emitted[id(event)] = (event, place.context.last)
+            self._emit(event, place.context.last, place)
+
+    def _emit(self, event: Any, cause: str | None, place: Place) -> None:
+        self._emitted[id(event)] = _Emitted(event, cause, place.context.unanswered)
+        while len(self._emitted) > _EMITTED_MAX:
+            del self._emitted[next(iter(self._emitted))]
 
     def published(self, event: Any, place: Place | None) -> None:
         """The workflow wrote an event for whoever reads its stream, in that place."""
         if is_a(event, "InputRequiredEvent"):
-            known = self._emitted.get(id(event), (None, None))[1]
+            known = self._emitted.get(id(event), _NOTHING).cause
             self.questions.asked(event, known, None if place is None else place.context)
         elif is_a(event, "WorkflowIdleEvent") and self.run.questions:
             self._keep()

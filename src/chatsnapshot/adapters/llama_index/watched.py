@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from chatsnapshot.adapters.observed import ObservedRun
+from chatsnapshot.adapters.observed import ObservedRun, Unanswered
 from chatsnapshot.adapters.places import Parent, Token, enter, leave
 from chatsnapshot.adapters.policy import Event
 from chatsnapshot.adapters.surroundings import parent_of
@@ -87,8 +87,12 @@ class Watched:
             self.open(events)
             if context.last is not None:
                 self.run.last = context.last
-            over = self.run.ended is not None
+            over, beside = self.run.ended is not None, self.run.unanswered
+            if not context.is_run:
+                self.run.unanswered = context.unanswered
             yield self.run, events
+            if not context.is_run:
+                context.unanswered, self.run.unanswered = self.run.unanswered, beside
             if over:
                 return
             if not context.is_run:
@@ -126,6 +130,8 @@ class Place:
         self.above = above
         self.last: str | None = None
         """The last event in this context; only of steps and tool calls."""
+        self.unanswered = Unanswered()
+        """What the next message of a model in this context answers; only of these, too."""
         self.token: Token | None = None
         self.call_id: str | None = None
         self.facts: dict[str, Any] = {}
