@@ -14,6 +14,7 @@ from chatsnapshot.adapters.autogen_agentchat import AgentChatRecorder
 from chatsnapshot.testing.runtimes.autogen_agentchat import assistant, call, scripted
 
 agents = pytest.importorskip("autogen_agentchat.agents")
+base = pytest.importorskip("autogen_agentchat.base")
 conditions = pytest.importorskip("autogen_agentchat.conditions")
 messages = pytest.importorskip("autogen_agentchat.messages")
 teams = pytest.importorskip("autogen_agentchat.teams")
@@ -286,3 +287,50 @@ def test_a_team_on_a_runtime_of_the_users_own_is_told_by_its_stream() -> None:
         *("model_call", "message", "run_completed"),
     ]
     assert [one.payload["usage"]["input_tokens"] for one in of(ledger, "model_call")] == [5, 5]
+
+
+class Says(agents.BaseChatAgent):  # type: ignore[misc]
+    produced_message_types = (messages.TextMessage,)
+
+    async def on_messages(self, heard: Any, cancellation_token: Any) -> Any:
+        return base.Response(chat_message=messages.TextMessage(content=self.name, source=self.name))
+
+    async def on_reset(self, cancellation_token: Any) -> None: ...
+
+
+@pytest.mark.parametrize("first", ["beta", "gamma"])
+def test_agents_that_speak_at_once_follow_from_what_they_heard_whichever_is_first(first: str) -> None:
+    async def story(ledger: Any, recorder: AgentChatRecorder) -> None:
+        builder = teams.DiGraphBuilder()
+        alpha, omega = Says("alpha", "first"), Says("omega", "last")
+        both = sorted((Says("beta", "one"), Says("gamma", "two")), key=lambda one: one.name != first)
+        for one in (alpha, *both, omega):
+            builder.add_node(one)
+        for one in both:
+            builder.add_edge(alpha, one).add_edge(one, omega)
+        flow = teams.GraphFlow([alpha, *both, omega], graph=builder.build())
+        await read(recorder.tee(flow.run_stream(task="Hello")))
+
+    ledger = recorded(story)
+    (start,) = said(ledger, "alpha")
+    for name in ("beta", "gamma"):
+        assert [one.causation_id for one in said(ledger, name)] == [start.event_id]
+
+
+@pytest.mark.parametrize("first", ["beta", "gamma"])
+def test_agents_that_begin_at_once_follow_from_what_was_asked_whichever_is_first(first: str) -> None:
+    async def story(ledger: Any, recorder: AgentChatRecorder) -> None:
+        builder = teams.DiGraphBuilder()
+        both = sorted((Says("beta", "one"), Says("gamma", "two")), key=lambda one: one.name != first)
+        omega = Says("omega", "last")
+        for one in (*both, omega):
+            builder.add_node(one)
+        for one in both:
+            builder.add_edge(one, omega)
+        flow = teams.GraphFlow([*both, omega], graph=builder.build())
+        await read(recorder.tee(flow.run_stream(task="Hello")))
+
+    ledger = recorded(story)
+    asked = of(ledger, "message")[0]
+    for name in ("beta", "gamma"):
+        assert [one.causation_id for one in said(ledger, name)] == [asked.event_id]

@@ -168,16 +168,17 @@ def _around_turn(function: Any) -> Any:
     def on_messages_stream(self: Any, *args: Any, **options: Any) -> Any:
         stream = function(self, *args, **options)
         voices = voices_here()
-        return _turn(stream, str(self.name), voices) if voices else stream
+        heard = args[0] if args else options.get("messages")
+        return _turn(stream, str(self.name), voices, heard) if voices else stream
 
     return on_messages_stream
 
 
-async def _turn(stream: Any, name: str, voices: list[Voice]) -> AsyncIterator[Any]:
+async def _turn(stream: Any, name: str, voices: list[Voice], heard: Any) -> AsyncIterator[Any]:
     mine: dict[int, Voice | None] = {}
     for voice in voices:
         with voice.watch.recorder.guarded():
-            mine[id(voice.watch.recorder)] = voice.watch.turn(name)
+            mine[id(voice.watch.recorder)] = voice.watch.turn(name, heard)
     items = pulled(stream, mine)
     try:
         async for item in items:

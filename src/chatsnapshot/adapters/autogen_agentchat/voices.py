@@ -46,8 +46,8 @@ class Voice:
         """Whether the run has not ended."""
         return self.watch.run.ended is None
 
-    def another(self, name: str) -> Voice:
-        """Another one who speaks in the run from here on."""
+    def another(self, name: str, cause: str | None = None) -> Voice:
+        """Another one who speaks in the run from here on, because of that event."""
         run = self.run
         own = ObservedRun(
             runtime=run.runtime,
@@ -58,7 +58,7 @@ class Voice:
             correlation_id=run.correlation_id,
             agent=name,
         )
-        own.last = self.watch.spoken or run.last
+        own.last = cause or self.watch.spoken or run.last
         own.questions = run.questions
         return Voice(self.watch, own)
 
@@ -191,6 +191,7 @@ class Voice:
         self.watch.run.last = event["event_id"]
         if whole:
             self.watch.spoken = event["event_id"]
+            self.watch.chosen = self is self.watch.main and event["event_type"] == "execution.model_call"
         return event
 
 

@@ -50,6 +50,12 @@ class Watch:
         """The task, which the stream begins with."""
         self.spoken: str | None = None
         """The event that whoever gets the word goes on from."""
+        self.chosen = False
+        """Whether that is how the team chose who gets it: then it is no message that all have heard."""
+        self._said_by: dict[str, str | None] = {}
+        """Message to its event: who speaks goes on from what it heard, whoever else speaks at the same time."""
+        self._asked: str | None = None
+        """The event of what it began with."""
         self._last: Any = None
         """The last message."""
 
@@ -106,21 +112,32 @@ class Watch:
             elif parts := parts_of(message):
                 facts = {"message_id": getattr(message, "id", None)}
                 made.append(run.message("user", parts, name=getattr(message, "source", None), **facts))
+                self._said_by[str(facts["message_id"])] = run.last
+        self._asked = run.last
         return made
 
     # --- what happens in it -------------------------------------------------------------------------------
 
-    def turn(self, name: str) -> Voice:
-        """An agent gets the word; gives who speaks."""
+    def turn(self, name: str, heard: Any = None) -> Voice:
+        """An agent gets the word, with the messages that it heard since it had it; gives who speaks."""
         self._turns = True
         self._speakers.add(name)
         if not self.given.is_team and name == self.run.agent:
             return self.main
-        return self._speaks(name)
+        return self._speaks(name, self._heard(heard))
 
-    def _speaks(self, name: str) -> Voice:
-        voice = self._voices[name] = self.main.another(name)
+    def _speaks(self, name: str, cause: str | None = None) -> Voice:
+        voice = self._voices[name] = self.main.another(name, cause)
         return voice
+
+    def _heard(self, heard: Any) -> str | None:
+        """The event of the last of these messages that is on record."""
+        for message in () if self.chosen else reversed(heard or ()):
+            if (known := self._said_by.get(str(getattr(message, "id", None)))) is not None:
+                return known
+            if getattr(message, "content", None) == self.given.task and message.source == "user":
+                return self._asked
+        return None
 
     def _voice_of(self, item: Any) -> Voice:
         """Who speaks in this message or event."""
@@ -155,6 +172,8 @@ class Watch:
             self._last = item
         person = is_chat(item) and not self._is_speaker(item)
         made = voice.heard(item) if person else voice.says(item, kind)
+        if is_chat(item):
+            self._said_by[str(item.id)] = self.spoken
         return [*made]
 
     def _is_speaker(self, item: Any) -> bool:
