@@ -106,6 +106,24 @@ def test_a_final_answer_beside_a_tool_is_an_error_and_no_answer(
     assert events(ledger, "execution.run_completed")[0].payload["output"] == "three"
 
 
+@pytest.mark.parametrize("first", ["add", "final_answer"])
+def test_a_final_answer_that_fails_beside_a_tool_was_asked_for_with_it(
+    ledger: Any, recorder: SmolagentsRecorder, first: str
+) -> None:
+    both = sorted(
+        [call("add", a=1, b=2), call("final_answer", words="3")], key=lambda asked: asked[1] != first
+    )
+    desk = agent("desk", both, "3", tools=[tool(add)])
+    desk.max_tool_threads = 1
+    recorder.attach(desk).run("1+2?")
+    asking = next(one for one in events(ledger, "execution.message") if one.payload["role"] == "assistant")
+    calls = events(ledger, "execution.tool_call")
+    assert {one.payload["name"]: one.causation_id for one in calls} == {
+        "add": asking.event_id,
+        "final_answer": asking.event_id,
+    }
+
+
 def test_a_final_answer_tool_of_ones_own_is_a_tool(ledger: Any, recorder: SmolagentsRecorder) -> None:
     def final_answer(answer: str) -> str:
         return answer.upper()

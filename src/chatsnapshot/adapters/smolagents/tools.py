@@ -65,7 +65,10 @@ class Tools:
 
         def events(run: ObservedRun) -> Iterable[Event]:
             if parts:
-                yield run.message("assistant", parts)
+                said = run.message("assistant", parts)
+                yield said
+                # An answer is told as words, and as a call when it fails: whatever else was done by then.
+                run.asked.update({one.call_id: said["event_id"] for one in asked if one.is_answer})
             for one in asked:
                 if not one.is_answer:
                     yield run.tool_call(one.call_id, one.name, as_value(one.arguments))
