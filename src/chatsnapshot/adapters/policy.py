@@ -1,8 +1,7 @@
 """The recorder never harms the run: what adapters record through.
 
-A recording that fails or takes too long is kept and tried again by a thread of its own, with the same
-envelopes, while the observed run goes on. What no longer fits is dropped, counted, logged once and recorded
-as ``ledger.gap`` when the store takes events again (DESIGN promise 9).
+A recording that fails or takes too long is tried again by a thread, with the same envelopes; the run goes on.
+What no longer fits is dropped, counted, logged once and later recorded as ``ledger.gap`` (DESIGN promise 9).
 """
 
 from __future__ import annotations
