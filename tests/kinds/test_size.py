@@ -104,5 +104,7 @@ def test_a_view_of_a_long_run_takes_time_in_proportion_to_its_length(opened: Cal
         return time.process_time() - started
 
     for name in ("timeline", "transcript", "runs"):
-        ratios = sorted(seconds(name, 4_000) / seconds(name, 1_000) for _ in range(3))
-        assert ratios[1] < 7, (name, ratios)
+        pairs = [(seconds(name, 1_000), seconds(name, 4_000)) for _ in range(5)]
+        # Whatever else comes in takes longer.
+        short, long = (min(times) for times in zip(*pairs, strict=True))
+        assert long < 8 * short, (name, pairs)

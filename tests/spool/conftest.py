@@ -13,6 +13,7 @@ import pytest
 
 import chatsnapshot
 from chatsnapshot.ledger import Ledger
+from chatsnapshot.stores.spool import store
 from chatsnapshot.stores.spool.forwarder import Backoff
 from chatsnapshot.testing.faults.addresses import address_of, through
 from chatsnapshot.testing.faults.proxy import Proxy
@@ -28,8 +29,9 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses after failures are short."""
+    """Pauses after failures are short. A read waits as long as a slow machine needs; a failure ends that at once."""
     monkeypatch.setattr(Backoff, "SECONDS_MAX", 0.05)
+    monkeypatch.setattr(store, "READ_SECONDS_MAX", 30.0)
 
 
 @pytest.fixture

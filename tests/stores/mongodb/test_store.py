@@ -292,13 +292,15 @@ def test_a_change_stream_wakes_a_tail_of_another_process_and_ends_with_the_ledge
     with chatsnapshot.open(url) as follower, chatsnapshot.open(url) as writer:
         store = store_of(follower)
         looks = store.traits.look_seconds
+        others = set(threading.enumerate())
         store.watch(rung.set)
         wait_for(lambda: store.traits.look_seconds > looks)
         rung.clear()
         writer.record("test.made", {"n": 1}, correlation_id="run-1")
         assert rung.wait(20)
-        (thread,) = [one for one in threading.enumerate() if one.name == "chatsnapshot-mongodb-watch"]
-    thread.join(5)
+        new = set(threading.enumerate()) - others
+        (thread,) = [one for one in new if one.name == "chatsnapshot-mongodb-watch"]
+    thread.join(30)
     assert not thread.is_alive()
 
 

@@ -191,8 +191,8 @@ def test_nothing_acknowledged_is_lost_when_nodes_are_killed_cut_off_and_restarte
             writers.go_on()
     finally:
         writers.end()
-        deadline = time.monotonic() + 10
-        while any(len(one) < 20 for one in seen) and time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        while any(len(one) <= 20 for one in seen) and time.monotonic() < deadline:
             threading.Event().wait(0.02)
         over.set()
         for reader in readers:
