@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 import chatsnapshot
-from benchmarks.measure import Result, interleave
+from benchmarks.added import ADDED_MAX, grown, instead, report, same
+from benchmarks.measure import Result
 from chatsnapshot.adapters.ag2 import AG2Recorder
 
 TOOLS = 10
 """Tool calls in a turn; each is a model call, its response, the call and the result."""
-ADDED_MAX = 1.5
 
 
 def run(folder: str, rounds: int) -> None:
@@ -34,8 +34,7 @@ def _present(folder: str, rounds: int) -> None:
     from ag2.knowledge import SqliteKnowledgeStore
     from ag2.testing import TestConfig
 
-    ledger = chatsnapshot.open(os.path.join(folder, "us.db"))
-    bare = chatsnapshot.open(os.path.join(folder, "bare.db"))
+    ledger, inside, loop = _ledgers(folder, "present")
     recorder = AG2Recorder(ledger)
     store = SqliteKnowledgeStore(os.path.join(folder, "knowledge.db"))
 
@@ -47,28 +46,30 @@ def _present(folder: str, rounds: int) -> None:
         asyncio.run(agent.ask("Add these numbers, please."))
 
     turn(middleware=[recorder.middleware])
-    events = _same(ledger.read())
-    count = len(events)
+    events = same(ledger)
+    for one in (ledger, inside, loop):
+        grown(one, events)
 
-    def with_log() -> None:
-        turn(knowledge=KnowledgeConfig(store=store))
+    def told(to: chatsnapshot.Ledger | None) -> None:
+        turn(middleware=[instead(AG2Recorder(ledger), to).middleware])
 
-    print(
-        f"A turn of AG2 1.x with {TOOLS} tools, {count} durable events in SQLite (added time at most {ADDED_MAX})"
-    )
-    found = interleave(
+    print(f"A turn of AG2 1.x with {TOOLS} tools, durable events in SQLite (added time at most {ADDED_MAX})")
+    found = report(
+        f"AG2Recorder      {len(events):>3} events",
+        len(events),
         {
-            "alone": _items(count, turn),
-            "recorded": _items(count, lambda: turn(middleware=[recorder.middleware])),
-            "bare": _items(count, lambda: _record(bare, events)),
-            "log": _items(count, with_log),
+            "alone": turn,
+            "recorded": lambda: turn(middleware=[recorder.middleware]),
+            "loop": lambda: _record(loop, events),
+            "inside": lambda: told(inside),
+            "silent": lambda: told(None),
+            "log": lambda: turn(knowledge=KnowledgeConfig(store=store)),
         },
         rounds,
     )
-    _report("  AG2Recorder", found, "recorded", ADDED_MAX)
-    _report("  AG2's EventLogWriter, at the end of the turn", found, "log")
-    ledger.close()
-    bare.close()
+    _log("AG2's EventLogWriter, at the end of the turn", found)
+    for one in (ledger, inside, loop):
+        one.close()
 
 
 def _classic(folder: str, rounds: int) -> None:
@@ -76,8 +77,7 @@ def _classic(folder: str, rounds: int) -> None:
         warnings.simplefilter("ignore")
         from autogen import ConversableAgent, UserProxyAgent, runtime_logging
 
-    ledger = chatsnapshot.open(os.path.join(folder, "classic.db"))
-    bare = chatsnapshot.open(os.path.join(folder, "classic-bare.db"))
+    ledger, inside, loop = _ledgers(folder, "classic")
     recorder = AG2Recorder(ledger)
 
     def chat() -> None:
@@ -94,8 +94,8 @@ def _classic(folder: str, rounds: int) -> None:
             warnings.simplefilter("ignore")
             work()
 
-    def teed() -> None:
-        with recorder.tee():
+    def teed(by: Any = recorder) -> None:
+        with by.tee():
             chat()
 
     def logged() -> None:
@@ -106,22 +106,37 @@ def _classic(folder: str, rounds: int) -> None:
             runtime_logging.stop()
 
     quiet(teed)
-    events = _same(ledger.read())
-    count = len(events)
-    print(f"A chat of the classic line with {TOOLS} tools, {count} events (added time at most {ADDED_MAX})")
-    found = interleave(
+    events = same(ledger)
+    for one in (ledger, inside, loop):
+        grown(one, events)
+
+    def told(to: chatsnapshot.Ledger | None) -> None:
+        quiet(lambda: teed(instead(AG2Recorder(ledger), to)))
+
+    print(f"A chat of the classic line with {TOOLS} tools (added time at most {ADDED_MAX})")
+    found = report(
+        f"tee()            {len(events):>3} events",
+        len(events),
         {
-            "alone": _items(count, lambda: quiet(chat)),
-            "recorded": _items(count, lambda: quiet(teed)),
-            "bare": _items(count, lambda: _record(bare, events)),
-            "log": _items(count, lambda: quiet(logged)),
+            "alone": lambda: quiet(chat),
+            "recorded": lambda: quiet(teed),
+            "loop": lambda: _record(loop, events),
+            "inside": lambda: told(inside),
+            "silent": lambda: told(None),
+            "log": lambda: quiet(logged),
         },
         rounds,
     )
-    _report("  tee()", found, "recorded", ADDED_MAX)
-    _report("  AG2's SQLite logger", found, "log")
-    ledger.close()
-    bare.close()
+    _log("AG2's SQLite logger", found)
+    for one in (ledger, inside, loop):
+        one.close()
+
+
+def _ledgers(folder: str, line: str) -> list[chatsnapshot.Ledger]:
+    return [
+        chatsnapshot.open(os.path.join(folder, f"{line}-{what}.db"))
+        for what in ("recorded", "inside", "loop")
+    ]
 
 
 def add(a: int, b: int) -> int:
@@ -134,37 +149,13 @@ def _asks(n: int) -> dict[str, Any]:
     return {"content": None, "tool_calls": [{"id": f"call-{n}", "type": "function", "function": function}]}
 
 
-def _same(entries: Any) -> list[dict[str, Any]]:
-    return [
-        {"event_type": one.event_type, "payload": one.payload, "correlation_id": one.correlation_id}
-        for one in entries
-    ]
-
-
 def _record(ledger: chatsnapshot.Ledger, events: list[dict[str, Any]]) -> None:
     for event in events:
         ledger.record(**event)
 
 
-def _items(count: int, work: Callable[[], object]) -> Callable[[], int]:
-    def contestant() -> int:
-        work()
-        return count
-
-    return contestant
-
-
-def _report(what: str, found: dict[str, Result], mine: str, most: float | None = None) -> None:
-    """Added time an event, and how many bare records that is; medians over the rounds."""
-    rounds = zip(found[mine].rates, found["alone"].rates, found["bare"].rates, strict=True)
-    added, ratios = [], []
-    for with_it, alone, bare in rounds:
-        added.append((1 / with_it - 1 / alone) * 1e6)
-        ratios.append((1 / with_it - 1 / alone) * bare)
-    times = statistics.median(ratios)
-    verdict = "" if most is None else ("  ok" if times <= most else f"  ABOVE {most:g}")
-    print(
-        f"{what:<46} adds {statistics.median(added):>6,.0f} µs an event; bare record "
-        f"{1e6 / found['bare'].median:>6,.0f} µs; turn alone {1e6 / found['alone'].median:>6,.0f} µs   "
-        f"ratio {times:5.2f}{verdict}"
-    )
+def _log(what: str, found: dict[str, Result]) -> None:
+    """What AG2's own way to log adds."""
+    rounds = zip(found["log"].rates, found["alone"].rates, strict=True)
+    added = statistics.median((1 / logged - 1 / alone) * 1e6 for logged, alone in rounds)
+    print(f"  {what}: adds {added:,.0f} µs an event")

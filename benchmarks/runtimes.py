@@ -11,13 +11,13 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import chatsnapshot
-from benchmarks.measure import Result, interleave
+from benchmarks.added import ADDED_MAX, Turn, grown, instead, report, same
+from benchmarks.measure import interleave
 from chatsnapshot.testing import adapters
 
 PLAYS = 8
@@ -25,9 +25,6 @@ PLAYS = 8
 tell of no tools (A2A), the question and the answer."""
 STORIES = ("parallel_tools", "plain")
 """What is played: the first of these that the runtime has."""
-ADDED_MAX = 1.5
-GROWN_EVENTS = 1_000
-"""More than fit into the 4,000 pages after which SQLite begins its log anew, at some five pages a commit."""
 ADAPTERS = (
     *("langgraph", "openai_agents", "pydantic_ai", "crewai", "google_adk", "agent_framework"),
     "autogen_agentchat",
@@ -74,7 +71,7 @@ def _imports(rounds: int) -> None:
         **{name: f"chatsnapshot.adapters.{name}" for name in ADAPTERS},
     }
     found = interleave(
-        {name: _Turn(1, functools.partial(_import, module)) for name, module in names.items()}, rounds
+        {name: Turn(1, functools.partial(_import, module)) for name, module in names.items()}, rounds
     )
     # The quickest of the rounds: starting a process takes longer for many reasons, and shorter for none.
     took = {name: 1e3 / max(one.rates) for name, one in found.items()}
@@ -98,10 +95,7 @@ def _measure(folder: str, rounds: int, bench: adapters.AdapterBench, story: str)
     recorder = bench.recorder(ledger)
     _play(bench, story, recorder, 1)
     recorder.flush(10)
-    events = [
-        {"event_type": one.event_type, "payload": one.payload, "correlation_id": one.correlation_id}
-        for one in ledger.read()
-    ]
+    events = same(ledger)
     if not events:
         print(f"  {bench.runtime:<16} this version of {bench.package} does not play the story")
         return
@@ -123,35 +117,13 @@ def _measure(folder: str, rounds: int, bench: adapters.AdapterBench, story: str)
     }
 
     def silent_recorder(told: Any) -> Any:
-        return _instead(bench.recorder(ledger), told)
+        return instead(bench.recorder(ledger), told)
 
     if _instrumented(bench.runtime) is not None:
         contestants["traced"] = lambda: _traced(bench, story)
-    turns = {name: _Turn(count, work) for name, work in contestants.items()}
-    found = interleave(turns, rounds)
-    _report(bench.runtime, len(events), found, {name: turn.cpu for name, turn in turns.items()})
+    report(f"{bench.runtime:<16} {len(events):>3} events", count, contestants, rounds)
     for one in (ledger, inside, loop):
         one.close()
-
-
-def grown(ledger: chatsnapshot.Ledger, events: list[dict[str, Any]]) -> None:
-    """Record the events until the file has had a checkpoint: commits are slower while its log still grows."""
-    for number in range(GROWN_EVENTS):
-        ledger.record(**events[number % len(events)])
-
-
-def _instead(recorder: Any, ledger: Any) -> Any:
-    """A recorder that builds its events, and has them recorded one at a time by a bare ``record``, or not at all."""
-
-    def record(*events: Any, seconds_max: float | None = None) -> None:
-        for event in events if ledger is not None else ():
-            ledger.record(event["event_type"], event["payload"], correlation_id=event["correlation_id"])
-
-    async def arecord(*events: Any) -> None:
-        record(*events)
-
-    recorder.safe.record, recorder.safe.arecord = record, arecord
-    return recorder
 
 
 def _play(bench: adapters.AdapterBench, story: str, recorder: Any, times: int) -> None:
@@ -166,51 +138,6 @@ def _traced(bench: adapters.AdapterBench, story: str) -> None:
     assert instrumented is not None
     with instrumented():
         _play(bench, story, None, PLAYS)
-
-
-class _Turn:
-    """A turn of a contestant; remembers the processor time of each item, in seconds."""
-
-    def __init__(self, count: int, work: Callable[[], object]) -> None:
-        self._count, self._work = count, work
-        self.cpu: list[float] = []
-
-    def __call__(self) -> int:
-        begin = time.process_time()
-        self._work()
-        self.cpu.append((time.process_time() - begin) / self._count)
-        return self._count
-
-
-def _report(runtime: str, events: int, found: dict[str, Result], cpu: dict[str, list[float]]) -> None:
-    times = {name: [1 / rate for rate in one.rates] for name, one in found.items()}
-    cpu = {name: took[1:] for name, took in cpu.items()}  # the first round warms up
-    verdict = "  ok" if bare_records(times) <= ADDED_MAX else f"  ABOVE {ADDED_MAX:g}"
-    print(f"  {runtime:<16} {events:>3} events   time {_line(times)}{verdict}")
-    print(f"  {'':<16} {'':>3}           CPU  {_line(cpu)}")
-
-
-def _line(took: dict[str, list[float]]) -> str:
-    """What was measured, in microseconds an event."""
-
-    def micros(more: str, less: str | None = None) -> str:
-        less_by = took[less] if less else [0.0] * len(took[more])
-        return f"{statistics.median(a - b for a, b in zip(took[more], less_by, strict=True)) * 1e6:>6,.0f} µs"
-
-    traced = f", OpenTelemetry {micros('traced', 'alone')}" if "traced" in took else ""
-    return (
-        f"adds {micros('recorded', 'alone')}{traced}; a bare record {micros('inside', 'silent')}, in a loop "
-        f"{micros('loop')}; run alone {micros('alone')}   ratio {bare_records(took):5.2f}, "
-        f"{bare_records(took, 'loop'):5.2f}"
-    )
-
-
-def bare_records(took: dict[str, list[float]], where: str = "inside") -> float:
-    """The median over the rounds of what is added, in bare records made in the run or in a loop."""
-    rounds = range(len(took["recorded"]))
-    added = [took["recorded"][at] - took["alone"][at] for at in rounds]
-    bare = [took[where][at] - (took["silent"][at] if where == "inside" else 0) for at in rounds]
-    return statistics.median(one / two for one, two in zip(added, bare, strict=True))
 
 
 _INSTRUMENTORS = {
