@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from chatsnapshot.adapters import patience
 from chatsnapshot.adapters.patience import Attempt, Writer
 from chatsnapshot.adapters.policy import Event, SafeRecorder, new_event
 from chatsnapshot.errors import StoreUnavailable
@@ -49,6 +50,7 @@ def test_a_quick_write_is_durable_without_a_turn_of_the_loop() -> None:
     async def run() -> list[Any]:
         ledger = Gated()
         recorder = SafeRecorder(ledger, adapter="test")
+        recorder._hold_up.seconds_max = 30.0  # however long this machine takes to begin a thread
         coroutine = recorder.arecord(event(1))
         with pytest.raises(StopIteration):
             coroutine.send(None)
@@ -57,7 +59,11 @@ def test_a_quick_write_is_durable_without_a_turn_of_the_loop() -> None:
     assert asyncio.run(run()) == [1]
 
 
-def test_a_slow_write_leaves_the_loop_free_and_is_waited_for_all_the_same() -> None:
+def test_a_slow_write_leaves_the_loop_free_and_is_waited_for_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patience, "_FREE_TIMES", 10_000)  # a while that outlasts whatever holds this test up
+
     async def run() -> None:
         ledger = Gated()
         ledger.gate.clear()

@@ -207,22 +207,37 @@ def test_a_task_that_waits_for_a_permission_given_elsewhere_goes_on_as_a_resumed
         assert recorder.safe.failures == 0
 
 
-def test_a_task_whose_work_was_stopped_and_then_is_cancelled_has_one_end() -> None:
-    async def run(executor: Any) -> None:
+@pytest.mark.parametrize("when", ["while it works", "while its start is recorded"])
+def test_a_task_whose_work_was_stopped_and_then_is_cancelled_has_one_end(when: str) -> None:
+    async def run(recorder: A2ARecorder) -> None:
+        reached = asyncio.Event()
+        arecord = recorder.safe.arecord
+
+        async def act(context: Any, updater: TaskUpdater, queue: Any) -> None:
+            reached.set()
+            await asyncio.Event().wait()
+
+        async def slowly(*events: Any) -> None:
+            await arecord(*events)
+            reached.set()
+            await asyncio.Event().wait()
+
+        if when == "while its start is recorded":
+            recorder.safe.arecord = slowly  # type: ignore[method-assign]
+        executor = recorder.executor(Scripted(act))
         context = asked_to_go()
         work = asyncio.ensure_future(executor.execute(context, Queue()))
-        await asyncio.sleep(0.05)
+        await asyncio.wait_for(reached.wait(), 30)
+        recorder.safe.arecord = arecord  # type: ignore[method-assign]
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work
         context.current_task = types.Task(id="t-1", context_id="c-1")
         await executor.cancel(context, Queue())
-
-    async def act(context: Any, updater: TaskUpdater, queue: Any) -> None:
-        await asyncio.Event().wait()
+        assert recorder.flush(30)
 
     with chatsnapshot.open("memory:", validation="strict") as ledger:
-        asyncio.run(run(A2ARecorder(ledger).executor(Scripted(act))))
+        asyncio.run(run(A2ARecorder(ledger)))
         assert [kind for kind in kinds(ledger) if kind.startswith("run_")] == ["run_started", "run_cancelled"]
 
 

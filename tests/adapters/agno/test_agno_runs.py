@@ -316,13 +316,13 @@ def test_a_tool_in_a_thread_that_outlives_its_run_is_told_once(recorder: Any, ag
     def wait() -> str:
         """Wait."""
         begun.set()
-        go_on.wait(5)
+        go_on.wait(60)
         return "too late"
 
     async def run() -> None:
         alpha = recorder.attach(agent("alpha", [("wait", {})], tools=[wait]))
         task = asyncio.create_task(alpha.arun("Go"))
-        await asyncio.to_thread(begun.wait, 5)
+        assert await asyncio.to_thread(begun.wait, 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

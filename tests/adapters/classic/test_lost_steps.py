@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -72,6 +73,9 @@ def test_without_us_both_sides_wait_for_ever() -> None:
     seen: list[str] = []
     response = chat()
     done = read(response, seen)
+    end = time.monotonic() + 60
+    while not seen and time.monotonic() < end:
+        time.sleep(0.005)
     assert not done.wait(0.7)
     assert seen == ["text"]
     response._step_controller.terminate()

@@ -100,9 +100,7 @@ class A2ARecorder(RuntimeRecorder):
             with self.guarded():
                 stopped = isinstance(error, asyncio.CancelledError)
                 if stopped:
-                    self._stopped[task.task_id] = True
-                    if len(self._stopped) > _STOPPED_MAX:
-                        self._stopped.popitem(last=False)
+                    self._was_stopped(task.task_id)
                 await self.over(task, task.raised(error, cancelled=stopped))
             raise
         leave(token)
@@ -139,10 +137,16 @@ class A2ARecorder(RuntimeRecorder):
         try:
             await self.arecord(*task.opening(asked, received.cause, **facts))
         except BaseException as error:  # cancelled meanwhile: the executor will not begin
+            self._was_stopped(task_id)
             self.safe.hand_over(*task.raised(error, cancelled=True))
             await self.over(task, [])
             raise
         return task
+
+    def _was_stopped(self, task_id: str) -> None:
+        self._stopped[task_id] = True
+        if len(self._stopped) > _STOPPED_MAX:
+            self._stopped.popitem(last=False)
 
     def _received(self, context: Any, message: Any) -> Received:
         metadata = {**(context.metadata or {}), **((message or {}).get("metadata") or {})}

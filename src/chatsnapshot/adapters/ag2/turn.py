@@ -189,16 +189,12 @@ class Turn:
 
 
 def _tap(turn: weakref.ref[Turn], context_type: type) -> Any:
-    """The subscriber: AG2 reads the annotations to know what to hand in."""
+    """The subscriber. AG2 hands its context to whoever takes any argument; injecting it would cost a thread a time."""
+    option = importlib.import_module(f"{root_of(context_type)}.utils").CONTEXT_OPTION_NAME
 
-    async def tap(event: Any, context: Any) -> Any:
+    async def tap(event: Any, **given: Any) -> Any:
         if (live := turn()) is not None:
-            await live.tap(event, context)
+            await live.tap(event, given.get(option) or live.context)
         return event
 
-    tap.__annotations__ = {"context": _injected(context_type)}
     return tap
-
-
-def _injected(context_type: type) -> Any:
-    return importlib.import_module(f"{root_of(context_type)}.annotations").Context

@@ -102,8 +102,8 @@ def _expect_free(bench: Bench, what: str, work: Callable[[Ledger], Awaitable[Any
         ledger.record(**one, wait=False)
     expect(hanging.waiting.wait(20), "the writer has begun")
     release = threading.Timer(HELD_SECONDS, hanging.release)
-    release.start()
     started = time.monotonic()
+    release.start()
     lag = run_async(lag_while(work(ledger)))
     took = time.monotonic() - started
     release.join()
