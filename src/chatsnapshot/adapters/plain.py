@@ -20,6 +20,7 @@ from typing import Any
 __all__ = ["describe_error", "header_text", "plain", "type_name"]
 
 _SCALARS = (type(None), bool, int, float, str)
+_EXACT = frozenset(_SCALARS)
 _VALUES = (
     bytes,
     datetime.datetime,
@@ -72,10 +73,13 @@ def plain(value: Any) -> Any:
 
 
 def _plain(value: Any, depth: int, path: tuple[int, ...]) -> Any:
-    if type(value) in _SCALARS or isinstance(value, _VALUES):
+    kind = type(value)
+    if kind in _EXACT:
         return value
     try:
-        if isinstance(value, _SCALARS):
+        if kind is dict or kind is list:  # most of what there is, and looked at no further
+            return _within(value, depth, path)
+        if isinstance(value, (*_SCALARS, *_VALUES)):
             return value
         if isinstance(value, (bytearray, memoryview)):
             return bytes(value)
@@ -83,19 +87,23 @@ def _plain(value: Any, depth: int, path: tuple[int, ...]) -> Any:
             return _error(value, depth)
         if isinstance(value, type):
             return type_name(value)
-        if depth >= _DEPTH_MAX or id(value) in path:
-            return _described(value)
-        deeper = depth + 1
-        within = (*path, id(value))
-        if isinstance(value, Mapping):
-            return {_key(key): _plain(item, deeper, within) for key, item in list(value.items())}
-        if isinstance(value, (list, tuple, set, frozenset)):
-            return [_plain(item, deeper, within) for item in list(value)]
-        if (fields := _fields(value)) is not None:
-            return {name: _plain(item, deeper, within) for name, item in fields}
-        return _named(value)
+        return _within(value, depth, path)
     except Exception:
         return _described(value)
+
+
+def _within(value: Any, depth: int, path: tuple[int, ...]) -> Any:
+    if depth >= _DEPTH_MAX or id(value) in path:
+        return _described(value)
+    deeper = depth + 1
+    within = (*path, id(value))
+    if type(value) is dict or isinstance(value, Mapping):
+        return {_key(key): _plain(item, deeper, within) for key, item in list(value.items())}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item, deeper, within) for item in list(value)]
+    if (fields := _fields(value)) is not None:
+        return {name: _plain(item, deeper, within) for name, item in fields}
+    return _named(value)
 
 
 def _key(key: Any) -> Any:
