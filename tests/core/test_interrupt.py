@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import chatsnapshot
+from chatsnapshot.stores.filelock import FileLock
+from chatsnapshot.stores.jsonl import JsonlStore
+from chatsnapshot.stores.sqlite import SqliteStore
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -251,3 +257,45 @@ note(0)
 """
     python(program, path, timeout=20)
     assert sound(path)["c"] == [0, 1]
+
+
+@pytest.mark.parametrize("store", [SqliteStore, JsonlStore])
+def test_whatever_takes_the_lock_gives_it_back_when_it_is_interrupted(store: type) -> None:
+    found = {
+        name: hasattr(method, "__wrapped__")
+        for name, method in inspect.getmembers(store, inspect.isfunction)
+        if "self._writing(" in inspect.getsource(method)
+    }
+    assert {"append", "erase", "import_rows", "save_states", "drop_states"} <= found.keys()
+    assert [name for name, interruptible in found.items() if not interruptible] == []
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("name", ["runs.db", "runs.jsonl"])
+def test_ctrl_c_right_after_the_lock_was_taken_holds_up_no_other_thread(
+    name: str, whole: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = FileLock.take
+
+    def interrupted(self: FileLock, holder: Any, within: float | None) -> None:
+        if whole:
+            take(self, holder, within)
+        else:
+            self._thread.acquire()
+        raise KeyboardInterrupt
+
+    def note(n: int) -> None:
+        ledger.record("a.b", {"n": n}, correlation_id="run-1")
+
+    with chatsnapshot.open(tmp_path / name) as ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr(FileLock, "take", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                note(1)
+        other = threading.Thread(target=note, args=(2,), daemon=True)
+        other.start()
+        other.join(20)
+        if other.is_alive():
+            ledger._store._lock.recover(lambda: None)  # type: ignore[attr-defined]  # or closing waits for it too
+            pytest.fail("the lock stayed taken")
+        assert [entry.payload["n"] for entry in ledger.read()] == [2]

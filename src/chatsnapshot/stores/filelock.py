@@ -108,11 +108,11 @@ class FileLock:
             return
         mine = self._holder is not None
         self._thread.release()
-        if mine:
-            try:
+        try:
+            if mine:
                 undo()
-            finally:
-                self._abandon()
+        finally:
+            self._abandon()  # also where it was taken, and nothing more
 
     def _abandon(self) -> None:
         """Let go of whatever of the two locks this thread has."""

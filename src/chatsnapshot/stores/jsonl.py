@@ -157,10 +157,10 @@ class JsonlStore:
         self._sequences.clear()
         self._writer.roll_back()
 
-    @interruptible
     def watch(self, wake: Callable[[], None]) -> None:
         """Gives no hints: a look at the file is cheap."""
 
+    @interruptible
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups; see the contract."""
         with self._writing() as index:
@@ -253,6 +253,7 @@ class JsonlStore:
         with self._writing() as index, transaction(index.db):
             jsonl_states.drop_states(index.db, name, version)
 
+    @interruptible
     def sweep_blobs(self) -> int:
         """Remove blobs that no entry names, and what a lost process left half written; gives how many files."""
         with self._writing() as index:
@@ -281,6 +282,7 @@ class JsonlStore:
         except apsw.Error as error:
             raise index_error(error, self.path) from error
 
+    @interruptible
     def _mend(self, broken: bool = False) -> None:
         """Somebody has changed the lines or taken the index away: look at both under the lock."""
         if self._read_only:

@@ -121,10 +121,10 @@ class SqliteStore:
 
     # --- writing ---
 
-    @interruptible
     def watch(self, wake: Callable[[], None]) -> None:
         """Gives no hints: a look at the head is cheap."""
 
+    @interruptible
     def append(self, groups: Sequence[Group]) -> list[Outcome]:
         """Commit the groups; see the contract."""
         with self._writing() as db:
