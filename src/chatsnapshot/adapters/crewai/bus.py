@@ -71,9 +71,10 @@ def _stand_at_the_door(bus: Any) -> None:
     @functools.wraps(emit)
     def told(*given: Any, **named: Any) -> Any:
         future = emit(*given, **named)
-        pair = [*given, *(named[name] for name in ("source", "event") if name in named)]
-        for listener in _told if len(pair) > 1 else ():
-            listener(pair[0], pair[1])
+        source = given[0] if given else named.get("source")
+        event = given[1] if len(given) > 1 else named.get("event")
+        for listener in _told if event is not None else ():
+            listener(source, event)
         return future
 
     told.chatsnapshot = True  # type: ignore[attr-defined]

@@ -56,7 +56,9 @@ class Observing:
             scope.run.leave(scope.token)
             if scope.opens_run:
                 return list(self._end(scope, source, event))
-            return [*steps.closed(scope, source, event), *self._after(scope, event)]
+            if event.type == "task_failed":
+                self._failed[scope.run.key] = getattr(event, "error_type", None)
+            return list(steps.closed(scope, source, event))
         above = self._scopes.around(event)
         if kind in _RUNS and self._begins(source, event, above):
             return list(self._begin(source, event, above))
@@ -130,11 +132,6 @@ class Observing:
         self._failed.pop(run.key, None)
         self._scopes.drop(run)
         self._recorder.end(run)
-
-    def _after(self, scope: Scope, event: Any) -> list[Event | None]:
-        if event.type == "task_failed":
-            self._failed[scope.run.key] = getattr(event, "error_type", None)
-        return []
 
     # --- flows that go on ---------------------------------------------------------------------------------
 

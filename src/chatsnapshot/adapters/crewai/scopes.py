@@ -60,12 +60,18 @@ class Scope:
     @property
     def agent(self) -> Acting | None:
         """The agent at work here."""
-        return next((scope.acting for scope in self.up() if scope.acting is not None), None)
+        scope = self
+        while scope.acting is None and not scope.opens_run and scope.above is not None:
+            scope = scope.above
+        return scope.acting
 
     @property
     def root(self) -> Scope:
         """The one that opened the run."""
-        return list(self.up())[-1]
+        scope = self
+        while not scope.opens_run and scope.above is not None:
+            scope = scope.above
+        return scope
 
     @property
     def task(self) -> Scope | None:
@@ -75,7 +81,10 @@ class Scope:
     @property
     def here(self) -> str | None:
         """Our event that this is inside of."""
-        return next((scope.cause for scope in self.up() if scope.cause is not None), None)
+        scope = self
+        while scope.cause is None and not scope.opens_run and scope.above is not None:
+            scope = scope.above
+        return scope.cause
 
     @property
     def before(self) -> str | None:

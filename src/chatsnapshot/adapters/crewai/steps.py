@@ -35,7 +35,7 @@ def opened(scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
     """An event that another one will close."""
     run, kind, at = acting_in(scope), scope.kind, ns(event.timestamp)
     if kind == "task_started":
-        yield _task(scope, source, event)
+        yield _task(scope, source, event, at)
     elif kind == "agent_execution_started":
         task = scope.task
         before = task.worker.last if task is not None and task.worker is not None else scope.here
@@ -44,7 +44,7 @@ def opened(scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
             task.worker = scope.acting
         yield asked(scope, task_of(event), at_ns=at)
     elif kind == "tool_usage_started":
-        yield _tool_call(scope, event)
+        yield _tool_call(run, scope, event, at)
     elif kind == "method_execution_started":
         cause = scope.root.known.get(event.triggered_by_event_id or "") or scope.here
         given = plain(event.params) or None
@@ -73,9 +73,9 @@ def closed(scope: Scope, source: Any, event: Any) -> Iterator[Event | None]:
         scope.root.done[event.task_id or ""] = (made["event_id"], beside)
         yield made
     elif kind in ("llm_call_completed", "llm_call_failed"):
-        yield from _model_answered(scope, source, event)
+        yield from _model_answered(run, scope, source, event, at)
     elif kind in ("tool_usage_finished", "tool_usage_error"):
-        yield _tool_result(scope, event)
+        yield _tool_result(run, scope, event, at)
     elif kind in ("method_execution_finished", "method_execution_failed"):
         facts = {"to": kind.rpartition("_")[2], "cause": scope.cause, "at_ns": at}
         if kind.endswith("failed"):
@@ -140,7 +140,7 @@ def scheduled(scope: Scope, crew: Any) -> Iterator[Event]:
         yield made
 
 
-def _task(scope: Scope, source: Any, event: Any) -> Event:
+def _task(scope: Scope, source: Any, event: Any, at: int) -> Event:
     given = {
         "description": getattr(source, "description", None),
         "expected_output": getattr(source, "expected_output", None),
@@ -156,7 +156,7 @@ def _task(scope: Scope, source: Any, event: Any) -> Event:
     root = scope.root
     causes = _waited_for(root, source)
     cause = causes.pop() if causes else root.known.get(event.task_id) or scope.here
-    more = {"cause": cause, "links": causes, "at_ns": ns(event.timestamp)}
+    more = {"cause": cause, "links": causes, "at_ns": at}
     made = scope.run.event("system.task_started", {**facts, **more})
     scope.cause = made["event_id"]
     return made
@@ -209,8 +209,8 @@ def role_of(event: Any) -> str | None:
 # --- models ---------------------------------------------------------------------------------------------------
 
 
-def _model_answered(scope: Scope, source: Any, event: Any) -> Iterator[Event]:
-    run, acting = acting_in(scope), scope.agent
+def _model_answered(run: ObservedRun, scope: Scope, source: Any, event: Any, at: int) -> Iterator[Event]:
+    acting = scope.agent
     aside = next((one.kind for one in scope.up() if one.kind.startswith(_ASIDE)), None)
     failed = event.type == "llm_call_failed"
     cause: str | None = scope.here
@@ -232,7 +232,7 @@ def _model_answered(scope: Scope, source: Any, event: Any) -> Iterator[Event]:
         purpose=aside and aside.removesuffix("_started"),
         cause=cause,
         links=links,
-        at_ns=ns(event.timestamp),
+        at_ns=at,
     )
     yield made
     if failed or aside:
@@ -240,12 +240,12 @@ def _model_answered(scope: Scope, source: Any, event: Any) -> Iterator[Event]:
     parts = parts_of(event.response)
     if acting is None:
         if parts:
-            yield run.message("assistant", parts, cause=made["event_id"], at_ns=ns(event.timestamp))
+            yield run.message("assistant", parts, cause=made["event_id"], at_ns=at)
         return
     acting.last, acting.results = made["event_id"], []
     acting.wanted = asked_calls(event.response)
     if parts:
-        yield _said(scope, acting, parts, cause=made["event_id"], at_ns=ns(event.timestamp))
+        yield _said(scope, acting, parts, cause=made["event_id"], at_ns=at)
 
 
 def _said(scope: Scope, acting: Acting, parts: list[dict[str, Any]], **options: Any) -> Event:
@@ -257,11 +257,11 @@ def _said(scope: Scope, acting: Acting, parts: list[dict[str, Any]], **options: 
 # --- tools ----------------------------------------------------------------------------------------------------
 
 
-def _tool_call(scope: Scope, event: Any) -> Event:
-    run, acting = acting_in(scope), scope.agent
+def _tool_call(run: ObservedRun, scope: Scope, event: Any, at: int) -> Event:
+    acting = scope.agent
     arguments = arguments_of(event.tool_args)
     scope.call_id = _asked_id(acting, event.tool_name, arguments) or event.event_id
-    facts: dict[str, Any] = {"attempt": event.run_attempts or None, "at_ns": ns(event.timestamp)}
+    facts: dict[str, Any] = {"attempt": event.run_attempts or None, "at_ns": at}
     cause = run.asked.get(scope.call_id) or (acting.last if acting else None) or scope.here
     made = run.tool_call(scope.call_id, event.tool_name, arguments, cause=cause, **facts)
     scope.cause = made["event_id"]
@@ -281,11 +281,11 @@ def _asked_id(acting: Acting | None, name: str, arguments: Any) -> str | None:
     return found[0]
 
 
-def _tool_result(scope: Scope, event: Any) -> Event:
-    run, acting = acting_in(scope), scope.agent
+def _tool_result(run: ObservedRun, scope: Scope, event: Any, at: int) -> Event:
+    acting = scope.agent
     facts: dict[str, Any] = {
         "duration_ns": time.monotonic_ns() - scope.began,
-        "at_ns": ns(event.timestamp),
+        "at_ns": at,
         "cause": scope.cause,
     }
     if event.type == "tool_usage_error":

@@ -7,8 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chatsnapshot.adapters.langgraph.chains import ask, hand_over
-from chatsnapshot.adapters.langgraph.telling import answer_of, commands_in, model_facts, result_of, said
-from chatsnapshot.adapters.langgraph.watch import Facts, Place, Watch
+from chatsnapshot.adapters.langgraph.place import Facts, Inside, Place
+from chatsnapshot.adapters.langgraph.telling import (
+    answer_of,
+    commands_in,
+    is_message,
+    model_facts,
+    result_of,
+    said,
+)
+from chatsnapshot.adapters.langgraph.watch import Watch
 from chatsnapshot.adapters.observed import Unanswered
 from chatsnapshot.adapters.payloads import text
 from chatsnapshot.adapters.plain import plain
@@ -47,12 +55,12 @@ def model_start(watch: Watch, facts: Facts, name: str, messages: Sequence[Any]) 
     if begun is None:
         return
     place, own = begun
-    with watch.inside(place) as run:
+    with Inside(place) as run:
         events: list[Event] = [watch.started(place, None)] if own else []
         prompts = [one for one in messages if isinstance(one, str)]
         asked = [one for one in messages if not isinstance(one, str)]
         if own or not place.root.is_graph:
-            events += watch.given(place.root, asked)
+            events += watch.given(place.root, [one for one in asked if is_message(one)])
         else:
             events += watch.prompted(place, asked)
         events += [run.message("user", [text(prompt)]) for prompt in prompts]
@@ -65,7 +73,7 @@ def model_end(watch: Watch, run_id: Any, response: Any) -> None:
     if place is None:
         return
     message, words = answer_of(response)
-    with watch.inside(place) as run:
+    with Inside(place) as run:
         call = run.model_call(**_asked(place), **model_facts(response, place.facts.metadata))
         answer: Event | None = None
         if message is not None:
@@ -87,7 +95,7 @@ def model_error(watch: Watch, run_id: Any, error: BaseException) -> None:
     stopped = isinstance(error, (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit))
     told: dict[str, Any] = {"status": "cancelled"} if stopped else {"error": error}
     facts = model_facts(getattr(error, "response", None), place.facts.metadata)
-    with watch.inside(place) as run:
+    with Inside(place) as run:
         call = run.model_call(**_asked(place), **facts, **told)
         if place.is_run:
             watch.end(place, call, run.cancelled(type(error).__name__) if stopped else run.failed(error))
@@ -116,7 +124,7 @@ def tool_start(watch: Watch, facts: Facts, name: str, arguments: Any, call_id: s
         return
     place, own = begun
     place.name, place.call_id = name, call_id or str(facts.run_id)
-    with watch.inside(place) as run:
+    with Inside(place) as run:
         events: list[Event] = [watch.started(place, plain(arguments))] if own else []
         if run.resumed and place.call_id in run.calls:
             # It was interrupted, and is called again from its beginning: still the call that the run before made.
@@ -159,7 +167,7 @@ def _result(
 ) -> None:
     around = place if place.is_run or place.above is None else place.above
     assert place.call_id is not None
-    with watch.inside(around) as run:
+    with Inside(around) as run:
         call = run.calls.get(place.call_id)
         events: list[Event] = [run.tool_result(place.call_id, place.name, **facts)]
         place.heard.results.add(place.call_id)
@@ -183,7 +191,7 @@ def retriever_start(watch: Watch, facts: Facts, name: str, query: Any) -> None:
     place, own = begun
     place.name, place.query = name, str(query)
     if own:
-        with watch.inside(place):
+        with Inside(place):
             watch.recorder.record(watch.started(place, str(query)))
 
 
@@ -195,7 +203,7 @@ def retriever_end(
     if place is None:
         return
     found = [_document(one) for one in documents]
-    with watch.inside(place) as run:
+    with Inside(place) as run:
         payload = {
             "query": place.query,
             "name": place.name,

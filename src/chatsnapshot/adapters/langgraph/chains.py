@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from chatsnapshot.adapters.langgraph.leaving import when_cancelled
-from chatsnapshot.adapters.langgraph.telling import commands_in, messages_in, output_of, rest_of, said
-from chatsnapshot.adapters.langgraph.watch import Facts, Place, Watch
+from chatsnapshot.adapters.langgraph.place import Facts, Inside, Place
+from chatsnapshot.adapters.langgraph.telling import commands_in, held_in, output_of, said
+from chatsnapshot.adapters.langgraph.watch import Watch
 from chatsnapshot.adapters.observed import ObservedRun, Unanswered
 from chatsnapshot.adapters.plain import describe_error, plain
 from chatsnapshot.adapters.policy import Event
@@ -41,9 +42,11 @@ def chain_start(watch: Watch, facts: Facts, inputs: Any) -> None:
 
 def _is_node(facts: Facts, above: Place) -> bool:
     """A node of a graph, or a task of the functional API, which is called inside of one."""
+    if facts.is_node:
+        return facts.name != _START
     node = facts.metadata.get("langgraph_node")
     task = node == facts.name and above.facts.metadata.get("langgraph_node") not in (None, node)
-    return (facts.is_node or task) and facts.name != _START
+    return task and facts.name != _START
 
 
 def _begin(watch: Watch, facts: Facts, inputs: Any) -> None:
@@ -55,15 +58,16 @@ def _begin(watch: Watch, facts: Facts, inputs: Any) -> None:
         return
     place, events = begun
     place.is_graph = is_graph
-    with watch.inside(place) as run:
+    with Inside(place) as run:
         if resume is not None:
             events += _answers(run, resume)
-        given = plain(resume) if resume is not None and not events else rest_of(inputs)
+        messages, rest = held_in(inputs)
+        given = plain(resume) if resume is not None and not events else rest
         events.append(watch.started(place, given))
         if place.above is not None and run.resumed:
             place.heard.know(inputs)  # called again with what it was called with before
         else:
-            events += watch.given(place, messages_in(inputs))
+            events += watch.given(place, messages)
         watch.recorder.record(*events)
     place.unwatch = when_cancelled(lambda: _left(watch, facts.run_id))
 
@@ -94,8 +98,8 @@ def _decision(value: Any) -> str | None:
 
 
 def _node(watch: Watch, facts: Facts, above: Place, inputs: Any) -> None:
-    graph = above
-    graph.is_graph = graph.is_graph or facts.is_node
+    graph, is_node = above, facts.is_node
+    graph.is_graph = graph.is_graph or is_node
     above.heard.know(inputs)
     place = watch.put(Place("node", facts, above, above.run, above.tree, above.heard))
     step = facts.metadata.get("langgraph_step")
@@ -105,14 +109,14 @@ def _node(watch: Watch, facts: Facts, above: Place, inputs: Any) -> None:
             graph.step, graph.step_cause = step, graph.last or graph.context.last
             graph.step_results = (*(() if graph.asked else graph.step_results), *graph.came)
             graph.came, graph.asked = (), False
-        elif not facts.is_node and graph.asked:
+        elif not is_node and graph.asked:
             graph.came, graph.asked = (), False
         place.last = graph.step_cause
         # Tasks of the functional API have one step, and begin after each other or beside each other.
-        place.unanswered = Unanswered(graph.step_results if facts.is_node else graph.came)
-        with watch.inside(place) as run:
+        place.unanswered = Unanswered(graph.step_results if is_node else graph.came)
+        with Inside(place) as run:
             watch.recorder.record(run.state(facts.name, node=facts.name, step=step, status="started"))
-        watch.enter(place)
+            watch.enter(place)
 
 
 def chain_end(watch: Watch, run_id: Any, outputs: Any) -> None:
@@ -126,7 +130,7 @@ def chain_end(watch: Watch, run_id: Any, outputs: Any) -> None:
     if place.kind == "node":
         _node_end(watch, place, outputs, "completed")
         return
-    with watch.inside(place) as run:
+    with Inside(place) as run:
         waits = place.paused or ("interrupt" if run.questions else None)
         if waits is not None:
             watch.end(place, run.paused(waits, native=_checkpoint(place)))
@@ -143,22 +147,23 @@ def _go_on_after(place: Place) -> None:
 def _node_end(watch: Watch, place: Place, outputs: Any, status: str, reason: str | None = None) -> None:
     node = place.facts.metadata.get("langgraph_node") or place.name
     events: list[Event | None] = []
-    with watch.inside(place) as run:
-        for message in messages_in(outputs):
+    messages, rest = held_in(outputs)
+    with Inside(place) as run:
+        for message in messages:
             if place.heard.knows(message):
                 continue
             told = said(message)
             if told.role == "assistant" and not told.message_id and place.heard.said(told):
                 place.heard.hear(message, told)  # the answer of a model, in a message of the node's own
                 continue
-            events.append(watch.message(place, message))
+            events.append(watch.message(place, message, told))
         events.append(
             run.state(
                 place.name,
                 node=node,
                 step=place.facts.metadata.get("langgraph_step"),
                 status=status,
-                value=rest_of(outputs),
+                value=rest,
                 reason=reason,
             )
         )
@@ -202,7 +207,7 @@ def chain_error(watch: Watch, run_id: Any, error: BaseException) -> None:
     if place.kind == "node":
         _node_error(watch, place, error, kind)
     elif place.is_run:
-        with watch.inside(place) as run:
+        with Inside(place) as run:
             watch.end(place, _ended(watch, place, run, error, kind))
 
 
@@ -272,7 +277,8 @@ def interrupted(watch: Watch, event: Any) -> None:
 
 
 def _questions(watch: Watch, place: Place, interrupts: list[Any]) -> None:
-    with watch.inside(place) as run:
+    asked: list[Event] = []
+    with Inside(place) as run:
         for one in interrupts:
             question_id = _id(one)
             if question_id in place.tree.asked:
@@ -285,9 +291,8 @@ def _questions(watch: Watch, place: Place, interrupts: list[Any]) -> None:
             cause = place.tree.causes.get(question_id)
             more: dict[str, Any] = {} if cause is None else {"cause": cause}
             kind = "approval" if approval else "question"
-            watch.recorder.record(
-                run.question(question_id, kind=kind, prompt=value, call_id=place.call_id, **more)
-            )
+            asked.append(run.question(question_id, kind=kind, prompt=value, call_id=place.call_id, **more))
+        watch.recorder.record(*asked)
 
 
 def _id(interrupt: Any) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from chatsnapshot.adapters.langgraph import calls, chains
-from chatsnapshot.adapters.langgraph.watch import Facts, Watch
+from chatsnapshot.adapters.langgraph.place import Facts, Inside
+from chatsnapshot.adapters.langgraph.watch import Watch
 from chatsnapshot.adapters.plain import plain
 from chatsnapshot.adapters.requiring import need
 
@@ -54,16 +55,6 @@ def _harmless(method: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
-def _facts(kwargs: Mapping[str, Any]) -> Facts:
-    return Facts(
-        kwargs["run_id"],
-        kwargs.get("parent_run_id"),
-        kwargs.get("tags"),
-        kwargs.get("metadata"),
-        kwargs.get("name"),
-    )
-
-
 def _named(serialized: Any, kwargs: Mapping[str, Any], default: str) -> str:
     """The name of a model, tool or retriever."""
     given = serialized if isinstance(serialized, Mapping) else {}
@@ -88,7 +79,7 @@ def handler_class() -> Any:
 
         @_harmless
         def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
-            chains.chain_start(self.watch, _facts(kwargs), inputs)
+            chains.chain_start(self.watch, Facts(**kwargs), inputs)
 
         @_harmless
         def on_chain_end(self, outputs: Any, *, run_id: Any, **kwargs: Any) -> None:
@@ -103,11 +94,11 @@ def handler_class() -> Any:
             self, serialized: Any, messages: Sequence[Sequence[Any]], **kwargs: Any
         ) -> None:
             flat = [one for batch in messages for one in batch]
-            calls.model_start(self.watch, _facts(kwargs), _named(serialized, kwargs, "model"), flat)
+            calls.model_start(self.watch, Facts(**kwargs), _named(serialized, kwargs, "model"), flat)
 
         @_harmless
         def on_llm_start(self, serialized: Any, prompts: Sequence[str], **kwargs: Any) -> None:
-            calls.model_start(self.watch, _facts(kwargs), _named(serialized, kwargs, "model"), list(prompts))
+            calls.model_start(self.watch, Facts(**kwargs), _named(serialized, kwargs, "model"), list(prompts))
 
         @_harmless
         def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:
@@ -129,7 +120,7 @@ def handler_class() -> Any:
         ) -> None:
             arguments = input_str if inputs is None else inputs
             calls.tool_start(
-                self.watch, _facts(kwargs), _named(serialized, kwargs, "tool"), arguments, tool_call_id
+                self.watch, Facts(**kwargs), _named(serialized, kwargs, "tool"), arguments, tool_call_id
             )
 
         @_harmless
@@ -142,7 +133,7 @@ def handler_class() -> Any:
 
         @_harmless
         def on_retriever_start(self, serialized: Any, query: str, **kwargs: Any) -> None:
-            calls.retriever_start(self.watch, _facts(kwargs), _named(serialized, kwargs, "retriever"), query)
+            calls.retriever_start(self.watch, Facts(**kwargs), _named(serialized, kwargs, "retriever"), query)
 
         @_harmless
         def on_retriever_end(self, documents: Sequence[Any], *, run_id: Any, **kwargs: Any) -> None:
@@ -156,7 +147,7 @@ def handler_class() -> Any:
         def on_custom_event(self, name: str, data: Any, *, run_id: Any, **kwargs: Any) -> None:
             place = self.watch.find(run_id)
             if place is not None:
-                with self.watch.inside(place) as run:
+                with Inside(place) as run:
                     self.watch.recorder.record(run.state(name, value=plain(data)))
 
         @_harmless

@@ -13,6 +13,7 @@ __all__ = [
     "Said",
     "answer_of",
     "commands_in",
+    "held_in",
     "is_message",
     "is_state",
     "messages_in",
@@ -20,6 +21,7 @@ __all__ = [
     "output_of",
     "rest_of",
     "result_of",
+    "role_of",
     "said",
 ]
 
@@ -33,6 +35,8 @@ _ROLES = {
     "tool": "tool",
     "function": "tool",
 }
+_BUILT_IN = frozenset({dict, list, tuple, str, int, float, bool, type(None)})
+"""What states mostly hold; none of it is a message."""
 _MEDIA = {"image", "audio", "video", "file", "image_url", "input_audio", "media", "document"}
 
 
@@ -50,14 +54,20 @@ class Said(NamedTuple):
 
 def is_message(value: Any) -> bool:
     """Whether it is a message of LangChain."""
+    if type(value) in _BUILT_IN:
+        return False
     return hasattr(value, "content") and isinstance(getattr(value, "type", None), str)
+
+
+def role_of(message: Any) -> str:
+    """Who a message of LangChain is of."""
+    role = _ROLES.get(message.type) or str(getattr(message, "role", None) or message.type)
+    return role if role in ("system", "user", "assistant", "tool") else _ROLES.get(role, "user")
 
 
 def said(message: Any) -> Said:
     """A message of LangChain."""
-    role = _ROLES.get(message.type) or str(getattr(message, "role", None) or message.type)
-    if role not in ("system", "user", "assistant", "tool"):
-        role = _ROLES.get(role, "user")
+    role = role_of(message)
     call_id: Any = None
     # What a message does not have is asked of none: a model of pydantic takes long to say that it has it not.
     if role == "tool":
@@ -238,8 +248,9 @@ def _converted(item: Any) -> Iterable[Any]:
         return [item]
     if not isinstance(item, (list, tuple)) or not item:
         return ()
-    if all(is_message(one) for one in item):
-        return item
+    found = [one for one in item if is_message(one)]
+    if len(found) == len(item):
+        return found
     if all(is_message(one) or _short(one) for one in item):
         import langchain_core.messages
 
@@ -247,7 +258,7 @@ def _converted(item: Any) -> Iterable[Any]:
             return langchain_core.messages.convert_to_messages(list(item))
         except Exception:
             return ()
-    return [one for one in item if is_message(one)]
+    return found
 
 
 def _short(one: Any) -> bool:
@@ -273,9 +284,23 @@ def rest_of(value: Any) -> Any:
     return plain(value)
 
 
+def held_in(value: Any) -> tuple[list[Any], Any]:
+    """The messages of an input, an output or an update, and what it holds besides, looked through once."""
+    if type(value) is not dict:
+        return messages_in(value), rest_of(value)
+    messages: list[Any] = []
+    rest: dict[Any, Any] = {}
+    for key, item in value.items():
+        if found := _converted(item):
+            messages += found
+        elif item != []:
+            rest[key] = plain(item)
+    return messages, rest or None
+
+
 def output_of(value: Any) -> Any:
     """What a run comes to: the text of its last message, and what else is in the state."""
-    rest, messages = rest_of(value), messages_in(value)
+    messages, rest = held_in(value)
     if not messages:
         return rest
     last = said(messages[-1]).text
