@@ -13,6 +13,7 @@ from benchmarks.measure import Result, interleave
 __all__ = ["ADDED_MAX", "Turn", "grown", "instead", "report", "same"]
 
 ADDED_MAX = 1.5
+ROUNDS_TIMES = 3
 GROWN_EVENTS = 1_000
 """More than fit into the 4,000 pages after which SQLite begins its log anew, at some five pages a commit."""
 
@@ -70,7 +71,7 @@ def report(
     caller, who gets what was found.
     """
     turns = {name: Turn(count, work) for name, work in contestants.items()}
-    found = interleave(turns, rounds)
+    found = interleave(turns, ROUNDS_TIMES * rounds)  # a difference of two times is noisier than they are
     cpu = {name: turn.cpu for name, turn in turns.items()}
     times = {name: [1 / rate for rate in one.rates] for name, one in found.items()}
     cpu = {name: took[1:] for name, took in cpu.items()}  # the first round warms up
